@@ -1,0 +1,1 @@
+"""Sequences, preprocessing, splits and loaders over RecBole's atomic files."""

@@ -1,0 +1,1 @@
+"""Hooks and the norm-based decomposition of an attention block."""

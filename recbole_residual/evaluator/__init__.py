@@ -1,0 +1,1 @@
+"""HRLI, HRL2I, MixingRatio and RecoveryRate in RecBole's evaluator."""

@@ -1,0 +1,1 @@
+"""The models: short files, one class each, over RecBole's own."""

@@ -1,0 +1,79 @@
+"""What every model of this package adds to its RecBole parent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from recbole_residual.model.residual import (
+    Alpha,
+    ResidualScale,
+    attention_blocks,
+    check_alpha,
+)
+
+
+class ResidualMixin:
+    """Adds ``alpha`` and the view of all positions to a RecBole sequential recommender.
+
+    Put it before the RecBole class and call :meth:`_init_residual` at the end of ``__init__``::
+
+        class SASRecResidual(ResidualMixin, SASRec):
+            def __init__(self, config, dataset):
+                super().__init__(config, dataset)
+                self._init_residual(config)
+    """
+
+    _alpha_scale: ResidualScale | None = None
+    _keep_positions: bool = False
+
+    def _init_residual(self, config: Any) -> None:
+        """Read ``alpha`` and ``alpha_train`` from the configuration and lay ``alpha`` on."""
+        self.alpha_train = config["alpha_train"]
+        check_alpha(self.alpha_train, len(attention_blocks(self)), "alpha_train")
+        self.alpha = config["alpha"]
+
+    @property
+    def alpha(self) -> list[float]:
+        """Factor of the attention residual, one per layer; in force unless a
+        :func:`~recbole_residual.model.residual.scale_residual` context overrides it."""
+        return list(self._alpha)
+
+    @alpha.setter
+    def alpha(self, value: Alpha) -> None:
+        factors = check_alpha(value, len(attention_blocks(self)))
+        if self._alpha_scale is not None:
+            self._alpha_scale.remove()
+        self._alpha = factors
+        self._alpha_scale = ResidualScale(self, factors)
+
+    def gather_indexes(self, output: torch.Tensor, gather_index: torch.Tensor) -> torch.Tensor:
+        """RecBole's gather of one position per row, [B, L, D] -> [B, D]; everything stays while
+        :meth:`all_positions` asks."""
+        if self._keep_positions:
+            return output
+        return super().gather_indexes(output, gather_index)
+
+    @contextmanager
+    def _keeping_positions(self) -> Iterator[None]:
+        self._keep_positions = True
+        try:
+            yield
+        finally:
+            self._keep_positions = False
+
+    def all_positions(self, item_seq: torch.Tensor, item_seq_len: torch.Tensor) -> torch.Tensor:
+        """The output representation at every position.
+
+        Args:
+            item_seq: item ids, padded with 0 at the end, [B, L].
+            item_seq_len: number of valid positions, [B].
+
+        Returns:
+            torch.Tensor: what ``forward`` gives for the last position, for all of them, [B, L, D].
+        """
+        with self._keeping_positions():
+            return self.forward(item_seq, item_seq_len)

@@ -1,0 +1,1 @@
+"""What differs from RecBole's Trainer."""

@@ -3,8 +3,8 @@
 from recbole_residual import compat as _compat  # mends what newer numpy and pandas break first
 from recbole_residual.model.residual import residual_alpha, scale_residual
 from recbole_residual.model.sasrec_residual import SASRecResidual
+from recbole_residual.version import __version__
 
-__all__ = ["SASRecResidual", "residual_alpha", "scale_residual"]
-__version__ = "0.1.0"
+__all__ = ["SASRecResidual", "__version__", "residual_alpha", "scale_residual"]
 
-_compat.mend_numpy_names()
+_compat.mend_numpy2_names()

@@ -1,22 +1,205 @@
 """What RecBole 1.2.1 breaks on newer libraries, mended. One function each, named after the fault.
 
-A mend does nothing where the library at hand is not affected.
+A mend does nothing where the library at hand is not affected, and nothing twice.
 """
 
 from __future__ import annotations
 
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
 import numpy as np
+import pandas as pd
+import torch
+
+_MENDED = "_recbole_residual_mend"
 
 
-def mend_numpy_names() -> None:
-    """numpy >= 2 lacks ``float_``, ``complex_`` and ``unicode_``, which RecBole's Config reads.
+def _major(module: Any) -> tuple[int, int]:
+    major, minor = module.__version__.split(".")[:2]
+    return int(major), int("".join(filter(str.isdigit, minor)) or 0)
+
+
+def _wrap_once(owner: type, name: str, wrapper: Callable[[Callable], Callable]) -> None:
+    original = getattr(owner, name)
+    if hasattr(original, _MENDED):
+        return
+    mended = functools.wraps(original)(wrapper(original))
+    setattr(mended, _MENDED, True)
+    setattr(owner, name, mended)
+
+
+def mend_numpy2_names() -> None:
+    """numpy >= 2 lacks names that RecBole's Config reads, and ``bool8``, which ray 2.6.3 reads.
 
     Called when the package is imported, so Ray's workers have it as well.
     """
+    if _major(np) < (2, 0):
+        return
     for name, current in (
         ("float_", np.float64),
         ("complex_", np.complex128),
         ("unicode_", np.str_),
+        ("bool8", np.bool_),
     ):
         if not hasattr(np, name):
             setattr(np, name, current)
+
+
+def mend_missing_numpy_aliases() -> None:
+    """RecBole's Interaction reads ``np.float`` and the like, which only Config.__init__ sets.
+
+    A Config that comes out of a checkpoint has not run its ``__init__``.
+    """
+    from recbole.config import Config
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        Config.compatibility_settings(None)
+
+
+def mend_pandas3_chained_fillna(dataset_class: type) -> None:
+    """pandas >= 3: ``feat[field].fillna(inplace=True)`` changes nothing, missing values stay NaN.
+
+    Args:
+        dataset_class: RecBole's Dataset.
+    """
+    if _major(pd) < (3, 0):
+        return
+    _wrap_once(dataset_class, "_fill_nan", lambda original: _then(fill_missing, original))
+    _wrap_once(dataset_class, "_load_feat", _with_filled_sequences)
+
+
+def fill_missing(dataset: Any) -> None:
+    """Missing token ids become padding (0), missing numbers the mean of their column."""
+    from recbole.utils import FeatureType
+
+    for feat_name in dataset.feat_name_list:
+        feat = getattr(dataset, feat_name)
+        for field in list(feat):
+            if dataset.field2type[field] == FeatureType.TOKEN:
+                feat[field] = feat[field].fillna(0)
+            elif dataset.field2type[field] == FeatureType.FLOAT:
+                feat[field] = feat[field].fillna(feat[field].mean())
+
+
+def _then(first: Callable[[Any], None], original: Callable) -> Callable:
+    def mended(dataset: Any) -> Any:
+        first(dataset)
+        return original(dataset)
+
+    return mended
+
+
+def _with_filled_sequences(original: Callable) -> Callable:
+    read_csv = pd.read_csv
+
+    def read_filled(*args: Any, **kwargs: Any) -> pd.DataFrame:
+        frame = read_csv(*args, **kwargs)
+        sequences = [column for column in frame if str(column).endswith("_seq")]
+        return frame.assign(**{column: frame[column].fillna("") for column in sequences})
+
+    def mended(*args: Any, **kwargs: Any) -> Any:
+        with mock.patch.object(pd, "read_csv", read_filled):
+            return original(*args, **kwargs)
+
+    return mended
+
+
+def mend_pandas3_series_agg(dataset_class: type, sequential_class: type) -> None:
+    """pandas >= 3: ``series.agg(len)`` and ``agg(np.concatenate)`` over cells that are arrays raise.
+
+    Args:
+        dataset_class: RecBole's Dataset.
+        sequential_class: RecBole's SequentialDataset.
+    """
+    if _major(pd) < (3, 0):
+        return
+    for owner, name in (
+        (dataset_class, "_remap"),
+        (dataset_class, "_normalize"),
+        (dataset_class, "_discretization"),
+        (sequential_class, "_benchmark_presets"),
+    ):
+        _wrap_once(owner, name, _with_cellwise_agg)
+
+
+def _with_cellwise_agg(original: Callable) -> Callable:
+    agg = pd.Series.agg
+
+    def cellwise(series: pd.Series, func: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if func is len:
+            return series.map(len)
+        if func is np.concatenate:
+            return np.concatenate(list(series))
+        return agg(series, func, *args, **kwargs)
+
+    def mended(*args: Any, **kwargs: Any) -> Any:
+        with mock.patch.object(pd.Series, "agg", cellwise):
+            return original(*args, **kwargs)
+
+    return mended
+
+
+def mend_torch26_load(trainer_class: type) -> None:
+    """torch >= 2.6 loads weights only, and RecBole's Trainer cannot read its own checkpoints.
+
+    ``evaluate(load_best_model=True)`` and ``resume_checkpoint`` then read the file through this
+    package's allow-list; nothing else about them changes.
+
+    Args:
+        trainer_class: RecBole's Trainer.
+    """
+    if _major(torch) < (2, 6):
+        return
+    for name in ("evaluate", "resume_checkpoint"):
+        _wrap_once(trainer_class, name, _with_allow_list)
+
+
+def _with_allow_list(original: Callable) -> Callable:
+    from recbole_residual.trainer.untrusted import load_recbole_checkpoint
+
+    def mended(*args: Any, **kwargs: Any) -> Any:
+        with mock.patch.object(torch, "load", load_recbole_checkpoint):
+            return original(*args, **kwargs)
+
+    return mended
+
+
+@contextmanager
+def tensorboard_under(folder: str) -> Iterator[None]:
+    """RecBole's Trainer always writes TensorBoard files under ./log_tensorboard; here, elsewhere.
+
+    Args:
+        folder: where a Trainer that is built inside the context writes them.
+    """
+    from recbole.trainer import trainer
+    from torch.utils.tensorboard import SummaryWriter
+
+    with mock.patch.object(trainer, "get_tensorboard", lambda logger: SummaryWriter(folder)):
+        yield
+
+
+def mend_recbole() -> None:
+    """Apply every mend that RecBole's own classes need."""
+    from recbole.data.dataset import Dataset, SequentialDataset
+    from recbole.trainer import Trainer
+
+    mend_missing_numpy_aliases()
+    mend_pandas3_chained_fillna(Dataset)
+    mend_pandas3_series_agg(Dataset, SequentialDataset)
+    mend_torch26_load(Trainer)
+
+
+def silence_known_warnings() -> None:
+    """The warnings that RecBole 1.2.1 raises on every run, and no others."""
+    for message, module in (
+        (r".*torch\.cuda\.amp\.GradScaler", r"recbole\.trainer\.trainer"),
+        (r".*A value is trying to be set on a copy of a DataFrame", r"recbole\.data\.dataset"),
+        (r"pkg_resources is deprecated", r"ray\."),
+    ):
+        warnings.filterwarnings("ignore", message=message, module=module)

@@ -13,8 +13,10 @@ from typing import Any
 from recbole.model.sequential_recommender import SASRec
 
 from recbole_residual.model.base import ResidualMixin
+from recbole_residual.model.registry import register_model
 
 
+@register_model
 class SASRecResidual(ResidualMixin, SASRec):
     """RecBole's SASRec with an inference-time residual factor ``alpha``.
 

@@ -1,0 +1,126 @@
+"""The command: what is typed becomes a call; nothing else happens here."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Any, Optional
+
+_EPILOG = """\
+Every other option is a key of the configuration, as in RecBole: --key=value.
+
+  --alpha=0.3                 residual factor at inference; or one per layer: --alpha=[0.3,1]
+  --alpha_train=1             the same during training
+  --data_path=DIR             where DIR/<dataset>/<dataset>.inter is looked for
+  --output_dir=DIR            the run's folder (default ./output/<model>-<dataset>-<time>-<id>)
+  --epochs=20 --learning_rate=1e-3 --topk=[1,10] --metrics="['NDCG','HRLI']" --valid_metric=NDCG@10
+  --loss_positions=last       RecBole's own samples and loss, one position per row
+  --strict_config=False       only warn of keys that nothing reads
+
+examples:
+  %(prog)s --model=SASRecResidual --dataset=ml-100k
+  %(prog)s -m SASRecResidual -d ml-1m --data_path=data --alpha=0.3
+  %(prog)s --model=SASRecResidual --dataset=ml-100k --config_files="mine.yaml more.yaml"
+  %(prog)s --resume=output/SASRecResidual-ml-100k-20260101-120000-abc123
+
+A run's folder holds result.json, config.yaml, run.log and checkpoint.pth.
+Documentation: docs/getting_started.md
+"""
+
+
+class UsageError(ValueError):
+    """The command line cannot be read."""
+
+
+def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
+    """The options that are not configuration keys."""
+    result = argparse.ArgumentParser(
+        prog=prog,
+        description="How much a sequential recommender leans on the last item, and why.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    result.add_argument(
+        "--model", "-m", help="a model of this package (SASRecResidual) or of RecBole"
+    )
+    result.add_argument("--dataset", "-d", help="name of a dataset; ml-100k works offline")
+    result.add_argument(
+        "--config_files", metavar="FILES", help="yaml files, separated by blanks, the last wins"
+    )
+    result.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted run")
+    return result
+
+
+def parse(argv: Sequence[str], prog: Optional[str] = None) -> tuple[argparse.Namespace, dict]:
+    """Split a command line into the options above and configuration keys.
+
+    Raises:
+        UsageError: for an argument that is neither.
+
+    Example:
+        >>> options, keys = parse(["-m", "SASRecResidual", "--alpha=0.3"])
+        >>> options.model, keys
+        ('SASRecResidual', {'alpha': '0.3'})
+    """
+    options, rest = parser(prog).parse_known_args(list(argv))
+    keys: dict[str, str] = {}
+    for argument in rest:
+        name, equals, value = argument.partition("=")
+        if not (name.startswith("--") and equals and name[2:]):
+            raise UsageError(
+                f"cannot read {argument!r}: configuration keys are written --key=value."
+            )
+        key = name[2:]
+        if keys.setdefault(key, value) != value:
+            raise UsageError(f"--{key} is given twice, with different values.")
+    return options, keys
+
+
+def main(argv: Optional[Sequence[str]] = None, prog: Optional[str] = None) -> int:
+    """Run the command; the console script ``recbole-residual`` and run_recbole_residual.py.
+
+    Args:
+        argv: the arguments, ``sys.argv[1:]`` by default.
+        prog: how the command is called in messages.
+
+    Returns:
+        Exit code: 0, or 2 for a mistake that a message explains, or 130 after Ctrl-C.
+    """
+    arguments = sys.argv[1:] if argv is None else argv
+    try:
+        options, keys = parse(arguments, prog)
+        _dispatch(options, keys)
+    except KeyboardInterrupt:
+        return 130
+    except ValueError as error:
+        if not _is_ours(error):
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _is_ours(error: ValueError) -> bool:
+    return isinstance(error, UsageError) or type(error).__module__.startswith("recbole_residual")
+
+
+def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual import compat  # torch is slow to import, and --help does not need it
+
+    with warnings.catch_warnings():
+        compat.silence_known_warnings()
+        from recbole_residual.quick_start import resume_run, run_recbole_residual
+        from recbole_residual.summary import summary
+
+        if options.resume:
+            for name in ("model", "dataset", "config_files"):
+                if getattr(options, name):
+                    raise UsageError(f"--{name} has no use with --resume: the run's folder says.")
+            result = resume_run(options.resume, keys)
+        else:
+            files = options.config_files.split() if options.config_files else None
+            result = run_recbole_residual(options.model, options.dataset, files, keys)
+    print(summary(result))

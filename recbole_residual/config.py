@@ -1,0 +1,234 @@
+"""RecBole's Config with this package's models, defaults and checks."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any, Optional, Union
+
+import yaml
+from recbole.config import Config
+
+from recbole_residual import config_check
+from recbole_residual.evaluator import check_metrics, result_keys
+from recbole_residual.model.registry import get_model
+from recbole_residual.property_files import properties_dir
+
+_RECBOLE_PROPERTIES = Path(__import__("recbole").__file__).parent / "properties"
+
+_DERIVED = frozenset(
+    {
+        "MODEL_TYPE",
+        "MODEL_INPUT_TYPE",
+        "eval_type",
+        "device",
+        "single_spec",
+        "local_rank",
+        "valid_neg_sample_args",
+        "test_neg_sample_args",
+        "valid_metric_bigger",
+    }
+)
+"""Keys that Config computes; a saved configuration leaves them out."""
+
+
+class ResidualConfig(Config):
+    """RecBole's Config, extended.
+
+    It finds this package's models and properties, never reads the caller's ``sys.argv`` (the
+    command hands its options over as ``config_dict``), and refuses mistakes before anything runs:
+    unknown keys with the nearest known one, unusable values, an unknown model or metric, a
+    ``valid_metric`` that will not be computed.
+
+    Defaults come from, later ones first in force: RecBole's overall.yaml and this package's; the
+    model files of the model and its parents, RecBole's and then this package's; the dataset's, in
+    the same order; then ``config_file_list``; then ``config_dict``.
+
+    Args:
+        model: name or class of the model; else the key ``model`` of a file or of the dict.
+        dataset: name of the dataset; else the key ``dataset``.
+        config_file_list: yaml files.
+        config_dict: values; text is read as a Python literal where it is one (``"[1, 10]"``).
+
+    Raises:
+        ConfigError: with what was wrong and what to do.
+        UnknownModelError: with a list of models.
+    """
+
+    def __init__(
+        self,
+        model: Optional[Union[str, type]] = None,
+        dataset: Optional[str] = None,
+        config_file_list: Optional[Sequence[Union[str, os.PathLike[str]]]] = None,
+        config_dict: Optional[dict[str, Any]] = None,
+    ) -> None:
+        self.loaded_files: list[str] = []
+        super().__init__(model, dataset, config_file_list, config_dict and dict(config_dict))
+        self._check()
+
+    # RecBole's steps, each with this package's part -------------------------------------------
+
+    def _load_cmd_line(self) -> dict[str, Any]:
+        return {}
+
+    def _load_config_files(self, file_list: Optional[Sequence[Any]]) -> dict[str, Any]:
+        merged: dict[str, Any] = {}
+        for file in file_list or ():
+            merged.update(self._read_yaml(Path(file), "configuration file"))
+        return merged
+
+    def _convert_config_dict(self, config_dict: dict[str, Any]) -> dict[str, Any]:
+        # RecBole evaluates text as Python; literals are all that a configuration needs.
+        return {key: _literal(value) for key, value in config_dict.items()}
+
+    def _get_model_and_dataset(
+        self, model: Optional[Union[str, type]], dataset: Optional[str]
+    ) -> tuple[str, type, str]:
+        model = model if model is not None else self.external_config_dict.get("model")
+        dataset = dataset if dataset is not None else self.external_config_dict.get("dataset")
+        if model is None:
+            raise config_check.ConfigError("no model given: --model=SASRecResidual, for example.")
+        if dataset is None:
+            raise config_check.ConfigError("no dataset given: --dataset=ml-100k works offline.")
+        if isinstance(model, str):
+            return model, get_model(model), str(dataset)
+        return model.__name__, model, str(dataset)
+
+    def _load_internal_config_dict(self, model: str, model_class: type, dataset: str) -> None:
+        # RecBole's own reader takes one file per exact model name; a subclass needs its parents'.
+        super()._load_internal_config_dict(model, model_class, dataset)
+        own = properties_dir()
+        recbole_overall = dict(self.internal_config_dict)
+        self._merge_defaults(own / "overall.yaml")
+        for ancestor in reversed(model_class.__mro__):
+            for folder in (_RECBOLE_PROPERTIES / "model", own / "model"):
+                self._merge_defaults(folder / f"{ancestor.__name__}.yaml")
+            self.internal_config_dict.update(vars(ancestor).get("config_defaults", {}))
+        self._merge_defaults(own / "dataset" / f"{dataset}.yaml")
+        self.known_keys = config_check.known_keys(
+            {**recbole_overall, **self.internal_config_dict}, self.parameters, model_class
+        )
+
+    def _get_final_config_dict(self) -> dict[str, Any]:
+        final = super()._get_final_config_dict()
+        config_check.check_keys(
+            self.external_config_dict, self.known_keys, strict=final["strict_config"]
+        )
+        config_check.check_types(self.external_config_dict, self.internal_config_dict)
+        config_check.check_values(final)
+        self._fill_training_defaults(final)
+        if final.get("metrics") is not None and "metrics" not in self.external_config_dict:
+            final["metrics"] = config_check.metrics_for(final["metrics"], self.model_class, final)
+        return final
+
+    def _fill_training_defaults(self, final: dict[str, Any]) -> None:
+        all_positions = hasattr(self.model_class, "all_positions")
+        if final["loss_positions"] == "all" and not all_positions:
+            if "loss_positions" in self.external_config_dict:
+                raise config_check.ConfigError(
+                    f"loss_positions = 'all' needs a model of this package; {self.model} trains "
+                    "with RecBole's own samples: loss_positions = 'last'."
+                )
+            final["loss_positions"] = "last"
+        if final["train_batch_size"] is None:
+            final["train_batch_size"] = 128 if final["loss_positions"] == "all" else 2048
+        if final["train_neg_sample_args"] is None and final.get("loss_type", "CE") != "CE":
+            final["train_neg_sample_args"] = {"distribution": "uniform", "sample_num": 1}
+
+    def _set_default_parameters(self) -> None:
+        self.base_data_path = os.path.abspath(str(self.final_config_dict["data_path"]))
+        super()._set_default_parameters()
+        own_copy = os.path.join(self.base_data_path, self.dataset)
+        if "data_path" in self.external_config_dict and os.path.isdir(own_copy):
+            # RecBole always takes its own ml-100k, also where a folder was named.
+            self.final_config_dict["data_path"] = own_copy
+        self.final_config_dict["data_path"] = os.path.abspath(self.final_config_dict["data_path"])
+
+    def _init_device(self) -> None:
+        # RecBole overwrites CUDA_VISIBLE_DEVICES with its default; who set it (Ray, a cluster, the
+        # user's shell) knows better, unless gpu_id was asked for.
+        if not self.final_config_dict["use_gpu"]:
+            self.final_config_dict["gpu_id"] = ""
+        elif "gpu_id" not in self.external_config_dict:
+            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+            if visible is not None:
+                self.final_config_dict["gpu_id"] = visible
+        super()._init_device()
+
+    # This package's own ------------------------------------------------------------------------
+
+    def _read_yaml(self, path: Path, what: str) -> dict[str, Any]:
+        try:
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise config_check.ConfigError(
+                f"{what} {str(path)!r} cannot be read: {error.strerror}."
+            ) from error
+        try:
+            content = yaml.load(text, Loader=_safe_loader(self.yaml_loader))
+        except yaml.YAMLError as error:
+            raise config_check.ConfigError(f"{what} {str(path)!r} is not yaml: {error}") from error
+        if content is None:
+            content = {}
+        if not isinstance(content, dict):
+            raise config_check.ConfigError(f"{what} {str(path)!r} is not a list of 'key: value'.")
+        self.loaded_files.append(str(path))
+        return content
+
+    def _merge_defaults(self, path: Path) -> None:
+        if path.is_file():
+            self.internal_config_dict.update(self._read_yaml(path, "properties file"))
+
+    def _check(self) -> None:
+        check_metrics(self, self.model_class)
+        config_check.check_valid_metric(self["valid_metric"], result_keys(self))
+
+    def to_plain(self) -> dict[str, Any]:
+        """The resolved configuration as plain values that yaml and ``weights_only`` loading know.
+
+        Reading it back as a configuration file gives the same configuration.
+        """
+        plain = {
+            key: _plain(value)
+            for key, value in self.final_config_dict.items()
+            if key not in _DERIVED
+        }
+        plain["data_path"] = self.base_data_path
+        if plain["train_neg_sample_args"].get("distribution") == "none":
+            plain["train_neg_sample_args"] = None
+        return dict(sorted(plain.items()))
+
+
+def _literal(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    if value.lower() in ("true", "false"):
+        return value.lower() == "true"
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+        return value
+
+
+def _safe_loader(recbole_loader: type) -> type:
+    """A loader that builds plain values only, with RecBole's reading of numbers like ``1e-3``."""
+
+    class Loader(yaml.SafeLoader):
+        yaml_implicit_resolvers = recbole_loader.yaml_implicit_resolvers  # type: ignore[attr-defined]
+
+    return Loader
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple, set)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)

@@ -1,0 +1,184 @@
+"""Checkpoints that plain RecBole wrote, read without running anything they bring along.
+
+Such a file is a pickle: its tensors, and a pickled Config. Unpickling may call any function the
+file names, so names are looked up in a short list here; the Config becomes an inert record, model
+classes become their names, and a file that needs more is refused with the name of what it wanted.
+"""
+
+from __future__ import annotations
+
+import codecs
+import collections
+import enum
+import importlib
+import io
+import pickle
+import types
+from pathlib import Path
+from typing import Any, Union
+
+import numpy as np
+import torch
+
+from recbole_residual.trainer.checkpoint import CheckpointError, PathLike
+
+
+class ConfigRecord:
+    """What a checkpoint says of RecBole's Config: its attributes, none of its behaviour."""
+
+    final_config_dict: dict[str, Any]
+
+    def __getitem__(self, key: str) -> Any:
+        return self.final_config_dict.get(key)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.final_config_dict
+
+
+class ClassName:
+    """Stands for a class that a checkpoint refers to; cannot be called, so cannot run."""
+
+    def __init__(self, module: str, name: str) -> None:
+        self.module = module
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<class {self.module}.{self.name}, not loaded>"
+
+
+class UntrustedCheckpointError(CheckpointError):
+    """The checkpoint asks for something outside the allow-list."""
+
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+        super().__init__(
+            f"the checkpoint wants to load {wanted!r}, which is not on the list of what RecBole "
+            "checkpoints need. If you know where the file comes from, trust_checkpoint=True "
+            "(--trust_checkpoint=True) loads it like any pickle, running what it contains."
+        )
+
+
+def _latin1(text: str, encoding: str) -> bytes:
+    if encoding != "latin1":
+        raise UntrustedCheckpointError(f"_codecs.encode to {encoding}")
+    return codecs.encode(text, encoding)
+
+
+def _number_dtype(*args: Any) -> np.dtype:
+    dtype = np.dtype(*args)
+    if dtype.hasobject:
+        raise UntrustedCheckpointError(f"numpy.dtype {dtype}")
+    return dtype
+
+
+def _numpy_scalar(dtype: np.dtype, data: bytes) -> Any:
+    return np.frombuffer(data, dtype=dtype, count=1)[0]
+
+
+_ALLOWED: dict[str, Any] = {
+    "collections.OrderedDict": collections.OrderedDict,
+    "builtins.set": set,
+    "builtins.frozenset": frozenset,
+    "builtins.complex": complex,
+    "builtins.bytearray": bytearray,
+    "_codecs.encode": _latin1,
+    "numpy.dtype": _number_dtype,
+    "numpy.core.multiarray.scalar": _numpy_scalar,
+    "numpy._core.multiarray.scalar": _numpy_scalar,
+    "torch.device": torch.device,
+    "torch.Size": torch.Size,
+    "torch._utils._rebuild_tensor_v2": torch._utils._rebuild_tensor_v2,
+    "torch._utils._rebuild_parameter": torch._utils._rebuild_parameter,
+    "torch.serialization._get_layout": torch.serialization._get_layout,
+}
+
+_STORAGES = frozenset(
+    f"{kind}Storage"
+    for kind in "Float Double Half BFloat16 Long Int Short Char Byte Bool Untyped".split()
+)
+
+
+def _lookup(module: str, name: str) -> Any:
+    wanted = f"{module}.{name}"
+    if wanted in _ALLOWED:
+        return _ALLOWED[wanted]
+    if wanted in (
+        "recbole.config.configurator.Config",
+        "recbole_residual.config.ResidualConfig",
+    ):
+        return ConfigRecord
+    if module in ("torch", "torch.storage") and name in _STORAGES:
+        return getattr(importlib.import_module(module), name)
+    if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
+        return getattr(torch, name)
+    if module == "recbole.utils.enum_type":
+        member = getattr(importlib.import_module(module), name, None)
+        if isinstance(member, type) and issubclass(member, enum.Enum):
+            return member
+    if module.startswith(("recbole.model.", "recbole_residual.model.")) or module in (
+        "yaml.loader",
+        "__main__",
+    ):
+        return ClassName(module, name)
+    raise UntrustedCheckpointError(wanted)
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        return _lookup(module, name)
+
+
+def _restricted_load(file: Any, **kwargs: Any) -> Any:
+    return _Unpickler(file, **kwargs).load()
+
+
+def _restricted_loads(data: bytes, **kwargs: Any) -> Any:
+    return _Unpickler(io.BytesIO(data), **kwargs).load()
+
+
+_PICKLE = types.ModuleType("restricted_pickle")
+_PICKLE.__dict__.update(
+    Unpickler=_Unpickler,
+    load=_restricted_load,
+    loads=_restricted_loads,
+    UnpicklingError=pickle.UnpicklingError,
+)
+
+
+def load_recbole_checkpoint(
+    path: Union[PathLike, io.IOBase], map_location: Any = "cpu", trust_checkpoint: bool = False
+) -> dict[str, Any]:
+    """Load a checkpoint that RecBole's Trainer wrote.
+
+    Args:
+        path: the ``.pth`` file.
+        map_location: as in ``torch.load``.
+        trust_checkpoint: load it as an ordinary pickle, which runs what it contains.
+
+    Returns:
+        RecBole's dictionary: ``state_dict``, ``other_parameter``, ``optimizer``, ``epoch``,
+        ``cur_step``, ``best_valid_score`` and ``config``, the last as :class:`ConfigRecord`.
+
+    Raises:
+        FileNotFoundError: if there is no such file.
+        UntrustedCheckpointError: if it needs a name outside the allow-list.
+        CheckpointError: if it is broken, or no RecBole checkpoint.
+    """
+    if isinstance(path, (str, Path)) and not Path(path).is_file():
+        raise FileNotFoundError(f"there is no checkpoint {str(path)!r}.")
+    try:
+        if trust_checkpoint:
+            state = torch.load(path, map_location=map_location, weights_only=False)
+        else:
+            state = torch.load(
+                path, map_location=map_location, weights_only=False, pickle_module=_PICKLE
+            )
+    except CheckpointError:
+        raise
+    except Exception as error:  # a broken file fails in as many ways as there are bytes
+        raise CheckpointError(
+            f"{str(path)!r} cannot be read as a RecBole checkpoint ({error})."
+        ) from error
+    if not (isinstance(state, dict) and "state_dict" in state):
+        raise CheckpointError(f"{str(path)!r} is not a RecBole checkpoint: it has no 'state_dict'.")
+    return state

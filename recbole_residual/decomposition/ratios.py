@@ -1,0 +1,151 @@
+"""Mixing ratios without a tensor of [B, L, L, D].
+
+With ``c`` the context of a position and ``w v`` its own part of it, the mixing part is
+``m = (c - w v) W_O``: one extra product with the output matrix. The preserving parts are what is
+left of tensors that the forward holds anyway, ``branch - b_O - m`` and ``z - b_O - m``. The
+``sigma`` of LayerNorm divides both norms of a ratio and drops out.
+
+Reference:
+    Kobayashi et al. "Incorporating Residual and Normalization Layers into Analysis of Masked
+    Language Models", EMNLP 2021 (the parts); Kozaki et al. 2026 (the mixing ratio by stage).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import nn
+
+from recbole_residual.decomposition.blocks import AttentionState, FeedForwardState, to_work
+from recbole_residual.decomposition.stages import mixing_ratio
+
+_ROWS = {"cpu": 2048}
+"""Positions worked on at a time: on a CPU few enough to stay in its cache."""
+_ROWS_ELSEWHERE = 65536
+
+
+def row_chunks(tensor: torch.Tensor) -> Iterator[slice]:
+    """Slices over the rows of ``tensor`` [N, ...] that suit its device."""
+    step = _ROWS.get(tensor.device.type, _ROWS_ELSEWHERE)
+    for start in range(0, tensor.shape[0], step):
+        yield slice(start, start + step)
+
+
+def gained_norm(vectors: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+    """``||g * (u - mean(u))||``: the norm of N(u), but for the division by sigma.
+
+    Args:
+        vectors: u, [..., D].
+        norm: the LayerNorm that holds the gain g.
+
+    Returns:
+        torch.Tensor: [...].
+    """
+    gain = None if norm.weight is None else to_work(norm.weight)
+    # One fused pass: normalise by u's own deviation, then take that factor out of the norm again.
+    # With eps = 1 the factor is never large, also for a constant u.
+    scaled, _, inverse = torch.native_layer_norm(vectors, vectors.shape[-1:], gain, None, 1.0)
+    return torch.linalg.vector_norm(scaled, dim=-1) / inverse.squeeze(-1)
+
+
+def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tensor:
+    """Mixing ratios of one attention block.
+
+    Args:
+        state: what one forward left in the block.
+        stages: names out of ``attn``, ``res`` and ``ln``.
+
+    Returns:
+        torch.Tensor: ratios, 0 at padding, [stage, B, L].
+    """
+    n_batch, n_positions, n_dim = state.z.shape
+    values, context, branch, z = (
+        tensor.reshape(-1, n_dim) for tensor in (state.values, state.context, state.branch, state.z)
+    )
+    own_weight = state.own_weight.transpose(1, 2).reshape(len(z), -1, 1)
+    heads = (-1, own_weight.shape[1], n_dim // own_weight.shape[1])
+    dense, norm = state.dense, state.norm
+    weight = to_work(dense.weight)
+    bias = None if dense.bias is None else to_work(dense.bias)
+
+    ratios = weight.new_empty(len(stages), len(z))
+    for rows in row_chunks(z):
+        others = torch.addcmul(
+            to_work(context[rows]).view(heads),
+            to_work(own_weight[rows]),
+            to_work(values[rows]).view(heads),
+            value=-1,
+        )
+        mixing = nn.functional.linear(others.view(-1, n_dim), weight)
+        taken = mixing if bias is None else mixing + bias
+        if "attn" in stages or "res" in stages:
+            mixing_norm = torch.linalg.vector_norm(mixing, dim=-1)
+        if "attn" in stages:
+            own = torch.linalg.vector_norm(to_work(branch[rows]) - taken, dim=-1)
+            ratios[stages.index("attn"), rows] = mixing_ratio(mixing_norm, own)
+        if "res" in stages or "ln" in stages:
+            kept = to_work(z[rows]) - taken
+        if "res" in stages:
+            own = torch.linalg.vector_norm(kept, dim=-1)
+            ratios[stages.index("res"), rows] = mixing_ratio(mixing_norm, own)
+        if "ln" in stages:
+            ratios[stages.index("ln"), rows] = mixing_ratio(
+                gained_norm(mixing, norm), gained_norm(kept, norm)
+            )
+    return ratios.view(-1, n_batch, n_positions).mul_(state.mask)
+
+
+def head_ratios(state: AttentionState) -> torch.Tensor:
+    """Mixing ratios of each head alone, stage ``attn``.
+
+    Args:
+        state: what one forward left in the block.
+
+    Returns:
+        torch.Tensor: ratios, 0 at padding, [H, B, L].
+    """
+    n_heads = state.own_weight.shape[1]
+    own_weight = to_work(state.own_weight).permute(1, 0, 2).unsqueeze(-1)
+    output = to_work(state.dense.weight).t().unflatten(0, (n_heads, -1))  # [H, D / H, D]
+    own, context = (
+        to_work(tensor).unflatten(-1, (n_heads, -1)).permute(2, 0, 1, 3)
+        for tensor in (state.values, state.context)
+    )
+    own = own * own_weight
+    mixing = torch.linalg.vector_norm(torch.matmul(context - own, output[:, None]), dim=-1)
+    preserving = torch.linalg.vector_norm(torch.matmul(own, output[:, None]), dim=-1)
+    return mixing_ratio(mixing, preserving) * state.mask
+
+
+def feed_forward_ratios(state: FeedForwardState, stages: Sequence[str]) -> torch.Tensor:
+    """Share of what the feed-forward block writes against what its residual keeps.
+
+    The pair is the residual against the output of the second dense layer without its bias; no
+    position takes anything from another one here.
+
+    Args:
+        state: what one forward left in the block.
+        stages: names out of ``ffn`` and ``ffn_ln``.
+
+    Returns:
+        torch.Tensor: ratios, 0 at padding, [stage, B, L].
+    """
+    n_batch, n_positions, n_dim = state.z.shape
+    branch, z = state.branch.reshape(-1, n_dim), state.z.reshape(-1, n_dim)
+    dense, norm = state.dense, state.norm
+    ratios = to_work(z[:0]).new_empty(len(stages), len(z))
+    for rows in row_chunks(z):
+        written = to_work(branch[rows])
+        kept = to_work(z[rows]) - written
+        if dense.bias is not None:
+            written = written - to_work(dense.bias)
+        if "ffn" in stages:
+            ratios[stages.index("ffn"), rows] = mixing_ratio(
+                torch.linalg.vector_norm(written, dim=-1), torch.linalg.vector_norm(kept, dim=-1)
+            )
+        if "ffn_ln" in stages:
+            ratios[stages.index("ffn_ln"), rows] = mixing_ratio(
+                gained_norm(written, norm), gained_norm(kept, norm)
+            )
+    return ratios.view(-1, n_batch, n_positions).mul_(state.mask)

@@ -1,0 +1,57 @@
+"""The names of what is measured, and the one formula behind every ratio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+ATTENTION_STAGES = ("attn", "res", "ln")
+"""After the attention sum alone, with the residual, and after the LayerNorm."""
+
+FEED_FORWARD_STAGES = ("ffn", "ffn_ln")
+"""The residual around the feed-forward block, before and after its LayerNorm."""
+
+
+def check_stages(stages: Sequence[str]) -> tuple[str, ...]:
+    """Check the names of the stages.
+
+    Args:
+        stages: names out of :data:`ATTENTION_STAGES` and :data:`FEED_FORWARD_STAGES`.
+
+    Returns:
+        The same names, in the same order.
+
+    Raises:
+        ValueError: if a name is unknown or given twice, or if there is none.
+
+    Example:
+        >>> check_stages(["attn", "ln"])
+        ('attn', 'ln')
+    """
+    known = ATTENTION_STAGES + FEED_FORWARD_STAGES
+    names = (stages,) if isinstance(stages, str) else tuple(stages)
+    unknown = [name for name in names if name not in known]
+    if unknown or not names or len(set(names)) < len(names):
+        raise ValueError(f"stages = {stages!r} is not usable: name each once out of {known}.")
+    return names
+
+
+def mixing_ratio(mixing: torch.Tensor, preserving: torch.Tensor) -> torch.Tensor:
+    """``||m|| / (||m|| + ||p||)`` from the two norms; 0 where both are 0.
+
+    Nothing is taken from others where both norms vanish, so 0 is the honest value there.
+
+    Args:
+        mixing: norm of what is taken from other positions, any shape.
+        preserving: norm of what is kept, the same shape.
+
+    Returns:
+        torch.Tensor: ratios in [0, 1], the same shape.
+
+    Example:
+        >>> mixing_ratio(torch.tensor([1.0, 0.0, 0.0]), torch.tensor([3.0, 2.0, 0.0])).tolist()
+        [0.25, 0.0, 0.0]
+    """
+    total = mixing + preserving
+    return torch.where(total > 0, mixing / total, torch.zeros_like(total))

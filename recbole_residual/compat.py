@@ -28,7 +28,12 @@ def _wrap_once(owner: type, name: str, wrapper: Callable[[Callable], Callable]) 
     original = getattr(owner, name)
     if hasattr(original, _MENDED):
         return
-    mended = functools.wraps(original)(wrapper(original))
+    inner = wrapper(original)
+
+    @functools.wraps(original)
+    def mended(*args: Any, **kwargs: Any) -> Any:
+        return inner(*args, **kwargs)
+
     setattr(mended, _MENDED, True)
     setattr(owner, name, mended)
 
@@ -70,29 +75,25 @@ def mend_pandas3_chained_fillna(dataset_class: type) -> None:
     """
     if _major(pd) < (3, 0):
         return
-    _wrap_once(dataset_class, "_fill_nan", lambda original: _then(fill_missing, original))
+    _wrap_once(dataset_class, "_fill_nan", lambda original: fill_missing)
     _wrap_once(dataset_class, "_load_feat", _with_filled_sequences)
 
 
 def fill_missing(dataset: Any) -> None:
-    """Missing token ids become padding (0), missing numbers the mean of their column."""
+    """Missing tokens become padding (0), missing numbers their column's mean, sequences empty."""
     from recbole.utils import FeatureType
 
     for feat_name in dataset.feat_name_list:
         feat = getattr(dataset, feat_name)
         for field in list(feat):
-            if dataset.field2type[field] == FeatureType.TOKEN:
+            kind = dataset.field2type[field]
+            if kind == FeatureType.TOKEN:
                 feat[field] = feat[field].fillna(0)
-            elif dataset.field2type[field] == FeatureType.FLOAT:
+            elif kind == FeatureType.FLOAT:
                 feat[field] = feat[field].fillna(feat[field].mean())
-
-
-def _then(first: Callable[[Any], None], original: Callable) -> Callable:
-    def mended(dataset: Any) -> Any:
-        first(dataset)
-        return original(dataset)
-
-    return mended
+            else:
+                empty = np.array([], dtype=np.int64 if kind == FeatureType.TOKEN_SEQ else float)
+                feat[field] = [empty if isinstance(cell, float) else cell for cell in feat[field]]
 
 
 def _with_filled_sequences(original: Callable) -> Callable:

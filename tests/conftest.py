@@ -42,9 +42,16 @@ class TinyDataset:
         return self.n_items
 
 
-def tiny_config(**changes: Any) -> dict[str, Any]:
-    """A configuration, as a plain dict, with which RecBole's attention models can be built."""
-    return {
+class TinyConfig(dict):
+    """Like RecBole's Config, a missing key is None."""
+
+    def __missing__(self, key: str) -> None:
+        return None
+
+
+def tiny_config(**changes: Any) -> TinyConfig:
+    """A configuration with which RecBole's attention models can be built."""
+    settings = {
         "USER_ID_FIELD": "user_id",
         "ITEM_ID_FIELD": "item_id",
         "LIST_SUFFIX": "_list",
@@ -71,6 +78,7 @@ def tiny_config(**changes: Any) -> dict[str, Any]:
         "alpha_train": 1.0,
         **changes,
     }
+    return TinyConfig(settings)
 
 
 def random_interaction(

@@ -19,6 +19,7 @@ from typing import Any, Union
 
 import numpy as np
 import torch
+from torch import serialization  # not torch.load, which a mend may have replaced by this module
 
 from recbole_residual.trainer.checkpoint import CheckpointError, PathLike
 
@@ -168,9 +169,9 @@ def load_recbole_checkpoint(
         raise FileNotFoundError(f"there is no checkpoint {str(path)!r}.")
     try:
         if trust_checkpoint:
-            state = torch.load(path, map_location=map_location, weights_only=False)
+            state = serialization.load(path, map_location=map_location, weights_only=False)
         else:
-            state = torch.load(
+            state = serialization.load(
                 path, map_location=map_location, weights_only=False, pickle_module=_PICKLE
             )
     except CheckpointError:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from recbole_residual.model.loss import DEFAULT_LOGITS_CHUNK
+from recbole_residual.model.objective import all_positions_loss, target_list_field
 from recbole_residual.model.residual import (
     Alpha,
     ResidualScale,
@@ -15,8 +17,13 @@ from recbole_residual.model.residual import (
     check_alpha,
 )
 
+if TYPE_CHECKING:
+    from recbole.model.abstract_recommender import SequentialRecommender as _Parent
+else:
+    _Parent = object
 
-class ResidualMixin:
+
+class ResidualMixin(_Parent):
     """Adds ``alpha`` and the view of all positions to a RecBole sequential recommender.
 
     Put it before the RecBole class and call :meth:`_init_residual` at the end of ``__init__``::
@@ -27,6 +34,9 @@ class ResidualMixin:
                 self._init_residual(config)
     """
 
+    can_train_at_all_positions: bool = True
+    """Whether ``loss_positions: all`` makes sense; if not, training is RecBole's."""
+
     _alpha_scale: ResidualScale | None = None
     _keep_positions: bool = False
 
@@ -35,6 +45,14 @@ class ResidualMixin:
         self.alpha_train = config["alpha_train"]
         check_alpha(self.alpha_train, len(attention_blocks(self)), "alpha_train")
         self.alpha = config["alpha"]
+        self.logits_chunk = config["logits_chunk"] or DEFAULT_LOGITS_CHUNK
+        self.neg_prefix = config["NEG_PREFIX"]
+
+    def calculate_loss(self, interaction: Any) -> torch.Tensor:
+        """RecBole's loss on RecBole's samples; the loss at every position on whole sequences."""
+        if target_list_field(self.ITEM_SEQ) in interaction:
+            return all_positions_loss(self, interaction)
+        return super().calculate_loss(interaction)
 
     @property
     def alpha(self) -> list[float]:

@@ -1,0 +1,278 @@
+"""RecBole's Collector with what this package's metrics need, and without its faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from recbole.data.interaction import Interaction
+from recbole.evaluator.collector import Collector, DataStruct
+
+from recbole_residual.evaluator.model_input import ModelInput
+from recbole_residual.evaluator.observation import Observation
+from recbole_residual.evaluator.positions import is_unscaled, position_scores, unscaled
+from recbole_residual.evaluator.ranks import rank_of, refuse_nan
+from recbole_residual.evaluator.recovery_rate import OFFSETS
+
+
+class HistoryMaskedError(ValueError):
+    """The last input items were taken out of the ranking in which they are to be found."""
+
+    def __init__(self, n_rows: int) -> None:
+        super().__init__(
+            f"{n_rows} sequences have their last input items masked out of the ranking (score "
+            "-inf), so HRLI and HRL2I have no meaning: set filter_seen: False (and no other mask "
+            "of the history), or leave HRLI and HRL2I out of metrics."
+        )
+
+
+class NotObservedError(RuntimeError):
+    """A batch came in while nobody was watching the model."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "HRLI, HRL2I, MixingRatio, RecoveryRate and export_per_user need to see the model at "
+            "work: call recbole_residual.register() before the Trainer is made, or evaluate "
+            "inside `with recbole_residual.evaluator.observing(trainer):`."
+        )
+
+
+class BatchedStruct(DataStruct):
+    """A DataStruct whose batches stay apart until they are asked for.
+
+    What comes in by :meth:`update_tensor` belongs to one evaluation, what comes in by ``set``
+    (numbers of items, counts) stays from one to the next.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._batches: dict[str, list[torch.Tensor]] = {}
+
+    def update_tensor(self, name: str, value: torch.Tensor) -> None:
+        """Add one batch to a tensor that :meth:`take` will put together."""
+        self._batches.setdefault(name, []).append(value.detach().clone())
+
+    def clear(self) -> None:
+        """Forget the batches."""
+        self._batches = {}
+
+    def take(self) -> DataStruct:
+        """Everything, tensors concatenated and on the CPU; the batches are forgotten."""
+        taken = DataStruct()
+        for name, value in self._data_dict.items():
+            taken.set(name, value.cpu() if isinstance(value, torch.Tensor) else value)
+        while self._batches:
+            name, parts = self._batches.popitem()
+            taken.set(name, torch.cat(parts).cpu())
+        return taken
+
+
+def sequence_rows(user: torch.Tensor, positive_u: torch.Tensor, n_score_rows: int) -> torch.Tensor:
+    """The row of the batch that holds the sequence of each target.
+
+    In full ranking that is the row of its scores. In sampled evaluation RecBole's batch holds, one
+    user after the other, the user's sequences as often as there are sampled items plus one, the
+    true targets first.
+
+    Args:
+        user: user id of each row of the batch, [R].
+        positive_u: row of the scores of each target, [P].
+        n_score_rows: number of rows of scores.
+
+    Returns:
+        torch.Tensor: rows of the batch, [P].
+
+    Example:
+        >>> user = torch.tensor([7, 7, 7, 7, 9, 9])  # two targets of user 7, one of 9, one sampled
+        >>> sequence_rows(user, torch.tensor([0, 0, 1]), 2)
+        tensor([0, 1, 4])
+    """
+    if len(user) == n_score_rows:
+        return positive_u
+    _, n_rows = torch.unique_consecutive(user, return_counts=True)
+    first_row = n_rows.cumsum(0) - n_rows
+    n_targets = torch.bincount(positive_u, minlength=n_score_rows)
+    first_target = n_targets.cumsum(0) - n_targets
+    order = torch.arange(len(positive_u), device=positive_u.device)
+    return first_row[positive_u] + order - first_target[positive_u]
+
+
+class ResidualCollector(Collector):
+    """RecBole's Collector for RecBole's metrics and this package's.
+
+    Against RecBole's: batches are concatenated once, not at every batch; values that are not
+    tensors are left alone, so ItemCoverage, AveragePopularity and their like work; nothing of an
+    evaluation is left for the next one. Only what the metrics in the configuration need is kept.
+
+    Keys beside RecBole's, one row per evaluated sequence:
+        rec.last_rank, rec.last_but_one_rank: rank of these input items, 0 where there is none, [P].
+        rec.target_rank: rank of the target under the alpha in force, [P].
+        rec.position_rank: its rank read at L, L-1, L-2, L-3 at alpha = 1, 0 where there is no such
+            position, [P, 4].
+        rec.mixing_ratio, rec.mixing_ratio_last, rec.mixing_positions: see
+            :class:`~recbole_residual.evaluator.observation.SequenceRatios`.
+        eval.user, eval.target, eval.sequence_length, eval.score_row: with ``export_per_user``, [P].
+
+    Config keys:
+        metrics, topk, eval_args, export_per_user.
+    """
+
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.data_struct = BatchedStruct()
+        self.observation: Observation | None = None
+        self._item_seq = config["ITEM_ID_FIELD"] + config["LIST_SUFFIX"]
+        self._item_seq_len = config["ITEM_LIST_LENGTH_FIELD"]
+        self._input_columns = {
+            name: n_back
+            for n_back, name in enumerate(("rec.last_rank", "rec.last_but_one_rank"))
+            if self.register.need(name)
+        }
+        self._ranks_positions = self.register.need("rec.position_rank")
+        self._ratios = self.register.need("rec.mixing_ratio")
+        self._per_user = bool(config["export_per_user"])
+
+    @contextmanager
+    def observing(self, model: Any) -> Iterator[None]:
+        """Watch ``model`` during one evaluation. A context inside another one does nothing."""
+        if self.observation is not None:
+            yield
+            return
+        self.data_struct.clear()
+        self.observation = Observation(model)
+        try:
+            with self.observation.watching(ratios=self._ratios):
+                yield
+        finally:
+            self.observation = None
+
+    def _observed(self) -> Observation:
+        if self.observation is None:
+            raise NotObservedError
+        return self.observation
+
+    @torch.no_grad()
+    def eval_batch_collect(
+        self,
+        scores_tensor: torch.Tensor,
+        interaction: Interaction,
+        positive_u: torch.Tensor,
+        positive_i: torch.Tensor,
+    ) -> None:
+        """Collect from one batch what the metrics need.
+
+        Args:
+            scores_tensor: scores of the whole catalogue, [n_score_rows, n_items].
+            interaction: the batch, R rows.
+            positive_u: row of the scores of each target, [P].
+            positive_i: the targets, [P].
+
+        Raises:
+            NaNScoreError: if a score is NaN.
+            HistoryMaskedError: if HRLI's item was masked out of the ranking.
+            NotObservedError: outside :meth:`observing`.
+        """
+        super().eval_batch_collect(scores_tensor, interaction, positive_u, positive_i)
+        if not (self._input_columns or self._ranks_positions or self._ratios or self._per_user):
+            return
+        observation = self._observed()
+        refuse_nan(scores_tensor)
+        device = scores_tensor.device
+        score_row, target = positive_u.to(device), positive_i.to(device)
+        rows = sequence_rows(
+            interaction[self.config["USER_ID_FIELD"]].to(device), score_row, len(scores_tensor)
+        )
+        if self._ratios:
+            ratios = observation.take_ratios(rows)
+            self.data_struct.update_tensor("rec.mixing_ratio", ratios.mean)
+            self.data_struct.update_tensor("rec.mixing_ratio_last", ratios.last)
+            self.data_struct.update_tensor("rec.mixing_positions", ratios.n_positions)
+        if self._input_columns or self._ranks_positions:
+            given = observation.take_input(
+                interaction[self._item_seq].to(device),
+                interaction[self._item_seq_len].to(device),
+                rows,
+            )
+            if self._input_columns:
+                self._collect_input_ranks(scores_tensor, given)
+            if self._ranks_positions:
+                sequences = interaction[rows.cpu()]
+                self._collect_position_ranks(scores_tensor, sequences, score_row, target, given)
+        if self._per_user:
+            self._collect_sequences(interaction, rows, score_row, target)
+        observation.n_score_rows += len(scores_tensor)
+
+    def _collect_input_ranks(self, scores: torch.Tensor, given: ModelInput) -> None:
+        items = torch.stack([given.item_before_end(n) for n in self._input_columns.values()], dim=1)
+        masked = (scores.gather(1, items) == -torch.inf) & (items > 0)
+        if masked.any():
+            raise HistoryMaskedError(int(masked.any(dim=1).sum()))
+        for name, ranks in zip(self._input_columns, rank_of(scores, items).unbind(dim=1)):
+            self.data_struct.update_tensor(name, ranks)
+
+    def _collect_position_ranks(
+        self,
+        scores: torch.Tensor,
+        sequences: Interaction,
+        score_row: torch.Tensor,
+        target: torch.Tensor,
+        given: ModelInput,
+    ) -> None:
+        observation = self._observed()
+        model = observation.model
+        target_rank = torch.empty_like(target)
+        ranks = target.new_zeros(len(target), len(OFFSETS))
+        # At alpha = 1 the evaluation itself has just read the last position.
+        offsets = OFFSETS[1:] if is_unscaled(model) else OFFSETS
+        # As many rows at once as give no more scores than the evaluation itself holds.
+        step = -(-len(target) // len(offsets))
+        with observation.paused(), unscaled(model):
+            for start in range(0, len(target), step):
+                part = slice(start, start + step)
+                evaluated = scores[score_row[part]]
+                target_rank[part] = ranks[part, 0] = rank_of(evaluated, target[part])
+                out_of_ranking = evaluated == -torch.inf
+                read = position_scores(model, sequences[part].to(scores.device), offsets)
+                for offset, at_position in zip(offsets, read):
+                    refuse_nan(at_position)
+                    at_position.masked_fill_(out_of_ranking, -torch.inf)
+                    ranks[part, offset] = rank_of(at_position, target[part])
+        reached = given.n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=ranks.device)
+        self.data_struct.update_tensor("rec.target_rank", target_rank)
+        self.data_struct.update_tensor("rec.position_rank", ranks * reached)
+
+    def _collect_sequences(
+        self,
+        interaction: Interaction,
+        rows: torch.Tensor,
+        score_row: torch.Tensor,
+        target: torch.Tensor,
+    ) -> None:
+        rows = rows.cpu()
+        user = interaction[self.config["USER_ID_FIELD"]].cpu()
+        length = interaction[self._item_seq_len].cpu()
+        self.data_struct.update_tensor("eval.user", user[rows])
+        self.data_struct.update_tensor("eval.sequence_length", length[rows])
+        self.data_struct.update_tensor("eval.target", target)
+        self.data_struct.update_tensor("eval.score_row", score_row + self._observed().n_score_rows)
+
+    def get_data_struct(self) -> DataStruct:
+        """Everything collected since the last call, on the CPU."""
+        return self.data_struct.take()
+
+
+@contextmanager
+def observing(trainer: Any) -> Iterator[None]:
+    """Let the metrics of ``trainer`` see its model during ``trainer.evaluate``.
+
+    What they see are the Trainer's own forwards. :func:`recbole_residual.register` puts this
+    around the ``evaluate`` of every RecBole Trainer; a Trainer with an ``evaluate`` of its own
+    does so itself.
+
+    Args:
+        trainer: a RecBole Trainer whose ``eval_collector`` is a :class:`ResidualCollector`.
+    """
+    with trainer.eval_collector.observing(trainer.model):
+        yield

@@ -1,0 +1,113 @@
+"""What is seen of the model while RecBole's Trainer evaluates it, in the Trainer's own forwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from recbole_residual.decomposition.observe import observe
+from recbole_residual.decomposition.result import Decomposition
+from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
+
+
+@dataclass(frozen=True)
+class SequenceRatios:
+    """Mixing ratios of R sequences by stage, means over layers, float64.
+
+    Attributes:
+        mean: over a sequence's valid positions, [R, n_stages].
+        last: at its last valid position, [R, n_stages].
+        n_positions: number of its valid positions, [R].
+    """
+
+    mean: torch.Tensor
+    last: torch.Tensor
+    n_positions: torch.Tensor
+
+    @classmethod
+    def of(cls, seen: Decomposition) -> SequenceRatios:
+        """From one forward. Sums are in float64 and by row: who shares the batch changes nothing
+        but rounding of the ratios themselves."""
+        mask = seen.mask
+        over_layers = seen.ratios.double().mean(dim=0) * mask  # [n_stages, R, L]
+        n_positions = mask.sum(dim=1)
+        order = torch.arange(mask.shape[1], device=mask.device)
+        last = (order * mask).amax(dim=1).view(1, -1, 1).expand(len(over_layers), -1, 1)
+        return cls(
+            mean=(over_layers.sum(dim=2) / n_positions.clamp(min=1)).T,
+            last=over_layers.gather(2, last).squeeze(2).T,
+            n_positions=n_positions,
+        )
+
+
+class Observation:
+    """One evaluation of one model: what its forwards have shown since the last batch.
+
+    Attributes:
+        model: the model under evaluation.
+        n_score_rows: rows of scores collected so far, for who counts them.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.n_score_rows = 0
+        self._ratios: list[SequenceRatios] = []
+        self._windows: list[torch.Tensor] = []
+        self._paused = False
+
+    @contextmanager
+    def watching(self, ratios: bool) -> Iterator[None]:
+        """Watch every forward of the model: what it is given and, if asked, its mixing ratios."""
+        with ExitStack() as stack:
+            if ratios:
+                stack.enter_context(observe(self.model, self._keep_ratios, ATTENTION_STAGES))
+            if appends_mask(self.model):
+                stack.enter_context(watching_windows(self.model, self._keep_window))
+            yield
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Inside, forwards leave nothing behind."""
+        self._paused = True
+        try:
+            yield
+        finally:
+            self._paused = False
+
+    def _keep_ratios(self, seen: Decomposition) -> None:
+        if not self._paused:
+            self._ratios.append(SequenceRatios.of(seen))
+
+    def _keep_window(self, window: torch.Tensor) -> None:
+        if not self._paused:
+            self._windows.append(window)
+
+    def take_ratios(self, rows: torch.Tensor) -> SequenceRatios:
+        """The ratios of some rows of the batch, which may have taken several forwards."""
+        parts, self._ratios = self._ratios, []
+        rows = rows.to(parts[0].mean.device)
+        return SequenceRatios(
+            mean=torch.cat([part.mean for part in parts])[rows],
+            last=torch.cat([part.last for part in parts])[rows],
+            n_positions=torch.cat([part.n_positions for part in parts])[rows],
+        )
+
+    def take_input(
+        self, item_seq: torch.Tensor, item_seq_len: torch.Tensor, rows: torch.Tensor
+    ) -> ModelInput:
+        """What the model was given for some rows of the batch.
+
+        Args:
+            item_seq: item ids of the whole batch, [R, L].
+            item_seq_len: their lengths, [R].
+            rows: which of them, [P].
+        """
+        if not appends_mask(self.model):
+            return ModelInput.of(item_seq[rows], item_seq_len[rows])
+        windows, self._windows = self._windows, []
+        return ModelInput.of_masked(torch.cat(windows)[rows], self.model.mask_token)

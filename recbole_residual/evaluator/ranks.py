@@ -1,0 +1,72 @@
+"""Ranks by counting: 1 + the number of items with a strictly higher score."""
+
+from __future__ import annotations
+
+import torch
+
+_ELEMENTS_AT_ONCE = 2**20  # a comparison of this size stays in the processor's cache
+
+
+class NaNScoreError(ValueError):
+    """The model gave scores that are not numbers, so there is no ranking."""
+
+    def __init__(self, n_rows: int) -> None:
+        super().__init__(
+            f"{n_rows} of the evaluated sequences have NaN scores, so they have no ranking and no "
+            "metric. The model has diverged or its weights are broken: lower the learning rate, "
+            "or check the checkpoint."
+        )
+
+
+def refuse_nan(scores: torch.Tensor) -> None:
+    """Raise if an item (padding, id 0, is not one) has a score that is NaN.
+
+    Args:
+        scores: [B, n_items].
+
+    Raises:
+        NaNScoreError: with the number of rows that have one.
+    """
+    # The maximum of a row with a NaN is NaN: one pass, and no mask of the size of the scores.
+    broken = scores[:, 1:].amax(dim=1).isnan()
+    if broken.any():
+        raise NaNScoreError(int(broken.sum()))
+
+
+def rank_of(scores: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+    """Rank of given items in each row's ranking.
+
+    Ties share the best rank: an item's rank is 1 + the number of strictly higher scores. Padding
+    (id 0) is never ranked, neither counted nor given a rank.
+
+    Args:
+        scores: [B, n_items], free of NaN.
+        items: item ids, [B] or [B, M]; 0 stands for no item.
+
+    Returns:
+        torch.Tensor: ranks of the shape of ``items``, int64, 0 where there is no item.
+
+    Example:
+        >>> scores = torch.tensor([[9.0, 0.1, 0.5, 0.5], [9.0, 0.1, 0.2, 0.3]])
+        >>> rank_of(scores, torch.tensor([1, 3]))
+        tensor([3, 1])
+        >>> rank_of(scores, torch.tensor([[2, 0], [1, 2]]))
+        tensor([[1, 0],
+                [3, 2]])
+    """
+    columns = items.view(len(items), -1)
+    own = scores.gather(1, columns)
+    ranks = torch.empty_like(columns)
+    n_rows = max(1, _ELEMENTS_AT_ONCE // scores.shape[1])
+    # Written as float32, the comparison sums many times faster than as bool, and it counts
+    # exactly up to 2**24 items.
+    higher = torch.empty(
+        (min(n_rows, len(scores)), scores.shape[1] - 1), dtype=torch.float32, device=scores.device
+    )
+    for start in range(0, len(scores), n_rows):
+        block = scores[start : start + n_rows, 1:]
+        for column in range(columns.shape[1]):
+            threshold = own[start : start + n_rows, column, None]
+            count = torch.gt(block, threshold, out=higher[: len(block)]).sum(dim=1)
+            ranks[start : start + n_rows, column] = count.long() + 1
+    return ranks.masked_fill_(columns == 0, 0).view_as(items)

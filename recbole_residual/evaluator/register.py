@@ -1,0 +1,118 @@
+"""The metrics of this package in RecBole: known by name, and seen to by RecBole's own Trainer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from recbole.evaluator.register import (
+    cluster_info,
+    metric_information,
+    metric_types,
+    metrics_dict,
+    smaller_metrics,
+)
+from recbole.trainer import Trainer
+
+from recbole_residual import compat
+from recbole_residual.evaluator import last_item, mixing_ratio, recovery_rate
+from recbole_residual.evaluator.availability import check_metrics
+from recbole_residual.evaluator.collector import ResidualCollector, observing
+from recbole_residual.evaluator.evaluator import ResidualEvaluator
+from recbole_residual.evaluator.per_user import per_user_table, write_per_user
+
+_MARK = "_recbole_residual_registered"
+_VALIDATES = "_recbole_residual_validates"
+
+
+def register_metrics() -> None:
+    """Make HRLI, HRL2I, MixingRatio and RecoveryRate names that RecBole's Config knows.
+
+    A second call changes nothing.
+    """
+    for module in (last_item, mixing_ratio, recovery_rate):
+        smaller, information, types, classes = cluster_info(module.__name__)
+        smaller_metrics.extend(name for name in smaller if name not in smaller_metrics)
+        metric_information.update(information)
+        metric_types.update(types)
+        metrics_dict.update(classes)
+
+
+def register() -> None:
+    """Make this package's metrics work in RecBole itself, ``run_recbole`` included.
+
+    - The metrics are known by name (:func:`register_metrics`).
+    - RecBole's Trainer, and every Trainer that extends it, refuses a metric that its model cannot
+      give when it is made, and collects and observes during ``evaluate`` what the metrics need.
+    - All metrics of each validation go to TensorBoard, as ``Valid/<key>``. RecBole's own Trainers
+      also write those of the test, as ``Test/<key>``, and with ``export_per_user: True`` its table
+      beside the checkpoint.
+    - RecBole's test evaluation can read the checkpoint on torch >= 2.6, and what else newer
+      libraries break in RecBole is mended (:mod:`recbole_residual.compat`).
+
+    A second call changes nothing.
+    """
+    register_metrics()
+    compat.mend_recbole()
+    if not hasattr(Trainer, _MARK):
+        setattr(Trainer, _MARK, True)
+        Trainer.__init__ = _with_own_collector(Trainer.__init__)
+        Trainer._valid_epoch = _with_tensorboard(Trainer._valid_epoch)
+        Trainer.evaluate = _with_observation(Trainer.evaluate)
+
+
+def _with_own_collector(init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def make(trainer: Any, config: Any, model: Any) -> None:
+        check_metrics(config, model)
+        init(trainer, config, model)
+        trainer.eval_collector = ResidualCollector(config)
+        trainer.evaluator = ResidualEvaluator(config)
+
+    return make
+
+
+def _with_tensorboard(valid_epoch: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(valid_epoch)
+    def validate(trainer: Any, *args: Any, **kwargs: Any) -> Any:
+        setattr(trainer, _VALIDATES, True)
+        try:
+            score, result = valid_epoch(trainer, *args, **kwargs)
+        finally:
+            setattr(trainer, _VALIDATES, False)
+        _add_scalars(trainer, "Valid", result)
+        return score, result
+
+    return validate
+
+
+def _with_observation(evaluate: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(evaluate)
+    def observed(trainer: Any, eval_data: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(trainer.eval_collector, ResidualCollector):
+            return evaluate(trainer, eval_data, *args, **kwargs)
+        with observing(trainer):
+            result = evaluate(trainer, eval_data, *args, **kwargs)
+        is_recboles = type(trainer).__module__.startswith("recbole.")
+        if result is not None and is_recboles and not getattr(trainer, _VALIDATES, False):
+            _add_scalars(trainer, "Test", result)
+            if trainer.config["export_per_user"]:
+                _write_beside_checkpoint(trainer, eval_data)
+        return result
+
+    return observed
+
+
+def _add_scalars(trainer: Any, head: str, result: Mapping[str, float]) -> None:
+    epoch = max(trainer.train_loss_dict, default=0)
+    for key, value in result.items():
+        trainer.tensorboard.add_scalar(f"{head}/{key}", value, epoch)
+
+
+def _write_beside_checkpoint(trainer: Any, eval_data: Any) -> None:
+    checkpoint = Path(trainer.saved_model_file)
+    table = per_user_table(trainer.evaluator, eval_data._dataset)
+    path = write_per_user(table, checkpoint.parent, f"{checkpoint.stem}-per_user")
+    trainer.logger.info("Values per user: %s", path)

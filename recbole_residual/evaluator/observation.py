@@ -9,8 +9,7 @@ from typing import Any
 
 import torch
 
-from recbole_residual.decomposition.observe import observe
-from recbole_residual.decomposition.result import Decomposition
+from recbole_residual.decomposition import Decomposition, observe
 from recbole_residual.decomposition.stages import ATTENTION_STAGES
 from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
 

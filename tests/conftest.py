@@ -76,6 +76,13 @@ def tiny_config(**changes: Any) -> TinyConfig:
         "MASK_INDEX": "MASK_INDEX",
         "alpha": 1.0,
         "alpha_train": 1.0,
+        "position": "learned",
+        "norm": "post",
+        "residual": "attention",
+        "attention": "learned",
+        "mask_position": "after_last",
+        "ft_ratio": 0.5,
+        "logits_chunk": None,
         **changes,
     }
     return TinyConfig(settings)

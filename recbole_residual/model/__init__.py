@@ -1,6 +1,19 @@
 """The models: short files, one class each, over RecBole's own."""
 
+from recbole_residual.model.bert4rec_residual import BERT4RecResidual
+from recbole_residual.model.duorec import DuoRec, DuoRecResidual
+from recbole_residual.model.gru4rec_residual import GRU4RecResidual
 from recbole_residual.model.registry import get_model, register_model
 from recbole_residual.model.sasrec_residual import SASRecResidual
+from recbole_residual.model.sasrec_uniform import SASRecUniform
 
-__all__ = ["SASRecResidual", "get_model", "register_model"]
+__all__ = [
+    "BERT4RecResidual",
+    "DuoRec",
+    "DuoRecResidual",
+    "GRU4RecResidual",
+    "SASRecResidual",
+    "SASRecUniform",
+    "get_model",
+    "register_model",
+]

@@ -13,8 +13,9 @@ from recbole_residual.model.objective import all_positions_loss, target_list_fie
 from recbole_residual.model.residual import (
     Alpha,
     ResidualScale,
-    attention_blocks,
     check_alpha,
+    residual_blocks,
+    scale_residual,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class ResidualMixin(_Parent):
     def _init_residual(self, config: Any) -> None:
         """Read ``alpha`` and ``alpha_train`` from the configuration and lay ``alpha`` on."""
         self.alpha_train = config["alpha_train"]
-        check_alpha(self.alpha_train, len(attention_blocks(self)), "alpha_train")
+        check_alpha(self.alpha_train, len(residual_blocks(self)), "alpha_train")
         self.alpha = config["alpha"]
         self.logits_chunk = config["logits_chunk"] or DEFAULT_LOGITS_CHUNK
         self.neg_prefix = config["NEG_PREFIX"]
@@ -54,6 +55,13 @@ class ResidualMixin(_Parent):
             return all_positions_loss(self, interaction)
         return super().calculate_loss(interaction)
 
+    @contextmanager
+    def as_trained(self) -> Iterator[None]:
+        """Inside, the model is what it is in training and early stopping: ``alpha_train`` in force
+        in the place of ``alpha``, and no other switch that is for inference."""
+        with scale_residual(self, self.alpha_train):
+            yield
+
     @property
     def alpha(self) -> list[float]:
         """Factor of the attention residual, one per layer; in force unless a
@@ -62,7 +70,7 @@ class ResidualMixin(_Parent):
 
     @alpha.setter
     def alpha(self, value: Alpha) -> None:
-        factors = check_alpha(value, len(attention_blocks(self)))
+        factors = check_alpha(value, len(residual_blocks(self)))
         if self._alpha_scale is not None:
             self._alpha_scale.remove()
         self._alpha = factors

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
-from typing import Union
+from typing import Any, Protocol, Union
 
 import torch
 from recbole.model.layers import FeedForward, LightMultiHeadAttention, MultiHeadAttention
@@ -50,6 +50,7 @@ MODELS_WITH_ATTENTION = (
 """RecBole's own models that are built from :data:`ATTENTION_BLOCKS`, for error messages."""
 
 _STATE = "_residual_scaling"
+_STREAM = "_residual_stream"
 
 
 class NoAttentionError(TypeError):
@@ -79,6 +80,68 @@ def attention_blocks(model: nn.Module) -> list[nn.Module]:
 def feed_forward_blocks(model: nn.Module) -> list[nn.Module]:
     """The feed-forward blocks of ``model`` in the order they were built."""
     return [module for module in model.modules() if isinstance(module, FEED_FORWARD_BLOCKS)]
+
+
+class AddedSkip(nn.Module):
+    """A skip connection that the RecBole model does not have: ``branch + alpha * skipped``.
+
+    ``alpha`` is 0 unless a factor is laid on it, and then ``branch`` comes back untouched, so that
+    the model is its RecBole parent, bit for bit. A model that holds such blocks in the place of
+    attention blocks is scaled like any other.
+    """
+
+    neutral = 0.0
+
+    def forward(self, branch: torch.Tensor, skipped: torch.Tensor) -> torch.Tensor:
+        """Both of one shape, [..., D]."""
+        factor = residual_factor(self)
+        return branch if factor == 0 else torch.add(branch, skipped, alpha=factor)
+
+
+def residual_blocks(model: nn.Module) -> list[nn.Module]:
+    """What ``alpha`` scales, one block per entry of ``alpha``: :class:`AddedSkip` blocks if the
+    model has any, else its attention blocks.
+
+    Raises:
+        NoAttentionError: if there is neither.
+    """
+    added: list[nn.Module] = [part for part in model.modules() if isinstance(part, AddedSkip)]
+    return added or attention_blocks(model)
+
+
+def neutral_alpha(model: nn.Module) -> float:
+    """The ``alpha`` at which ``model`` is its RecBole parent: 1, or 0 if the skip was added.
+
+    Raises:
+        NoAttentionError: if the model has nothing to scale.
+    """
+    return _neutral(residual_blocks(model)[0])
+
+
+def _neutral(block: nn.Module) -> float:
+    return AddedSkip.neutral if isinstance(block, AddedSkip) else 1.0
+
+
+def branch_end(block: Any) -> nn.Module:
+    """The module whose output is added to the residual: the dropout behind the dense layer."""
+    name = "dropout" if isinstance(block, FEED_FORWARD_BLOCKS) else "out_dropout"
+    return getattr(block, name)
+
+
+class Stream(Protocol):
+    """Holds the tensor that a block's residual carries."""
+
+    stream: torch.Tensor | None
+
+
+def set_residual_stream(block: nn.Module, stream: Stream) -> None:
+    """Say that the residual of ``block`` carries ``stream.stream`` and not the block's input.
+
+    Args:
+        block: an attention or feed-forward block.
+        stream: asked whenever the block begins.
+    """
+    block.__dict__[_STREAM] = stream
 
 
 def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float]:
@@ -111,7 +174,8 @@ def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float
     else:
         values = [alpha] * n_layers
     for value in values:
-        if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= value < math.inf:
+        usable = isinstance(value, Real) and not isinstance(value, bool)
+        if not (usable and 0 <= float(value) < math.inf):
             raise ValueError(
                 f"{name} = {alpha!r} is not usable: it must be a finite number of at least 0 "
                 f"(1 is the unchanged model, 0 removes the residual), or a list with one per layer."
@@ -122,23 +186,25 @@ def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float
 class _Scaling:
     """The factors laid on one block, innermost last, and the hooks that apply the last one."""
 
-    def __init__(self, block: nn.Module) -> None:
+    def __init__(self, block: Any) -> None:
         self.entries: list[tuple[object, float]] = []
         self._input: torch.Tensor | None = None
         self._branch: torch.Tensor | None = None
-        branch_end = block.dropout if isinstance(block, FEED_FORWARD_BLOCKS) else block.out_dropout
-        self._handles = [
-            block.register_forward_pre_hook(self._keep_input),
-            branch_end.register_forward_hook(self._keep_branch),
-            block.LayerNorm.register_forward_pre_hook(self._scale),
-        ]
+        self._handles = []
+        if not isinstance(block, AddedSkip):
+            self._handles = [
+                block.register_forward_pre_hook(self._keep_input),
+                branch_end(block).register_forward_hook(self._keep_branch),
+                block.LayerNorm.register_forward_pre_hook(self._scale),
+            ]
 
     @property
     def factor(self) -> float:
         return self.entries[-1][1]
 
     def _keep_input(self, module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
-        self._input = args[0]
+        stream: Stream | None = module.__dict__.get(_STREAM)
+        self._input = args[0] if stream is None else stream.stream
 
     def _keep_branch(self, module: nn.Module, args: tuple, output: torch.Tensor) -> None:
         self._branch = output
@@ -160,7 +226,7 @@ class _Scaling:
 def _push(block: nn.Module, key: object, factor: float) -> None:
     scaling = block.__dict__.get(_STATE)
     if scaling is None:
-        if factor == 1:
+        if factor == _neutral(block):
             return
         scaling = _Scaling(block)
         block.__dict__[_STATE] = scaling
@@ -178,14 +244,15 @@ def _pop(block: nn.Module, key: object) -> None:
 
 
 def residual_factor(block: nn.Module) -> float:
-    """The factor in force on the residual of one attention or feed-forward block (1 if none)."""
+    """The factor in force on the residual of one block; 1 if none was laid on it, or 0 for an
+    :class:`AddedSkip`."""
     scaling = block.__dict__.get(_STATE)
-    return 1.0 if scaling is None else scaling.factor
+    return _neutral(block) if scaling is None else scaling.factor
 
 
 def residual_alpha(model: nn.Module) -> list[float]:
-    """The ``alpha`` in force on each attention block of ``model``, first layer first."""
-    return [residual_factor(block) for block in attention_blocks(model)]
+    """The ``alpha`` in force on each block of :func:`residual_blocks`, first layer first."""
+    return [residual_factor(block) for block in residual_blocks(model)]
 
 
 class ResidualScale:
@@ -197,7 +264,8 @@ class ResidualScale:
     Args:
         model: a RecBole model with attention blocks.
         alpha: factor of the residual around attention; None leaves it as it is.
-        feed_forward: factor of the residual around the feed-forward blocks; None leaves it.
+        feed_forward: factor of the residual around the feed-forward blocks; None leaves it, unless
+            the model says ``alpha_scales_feed_forward``: then it is ``alpha``.
     """
 
     def __init__(
@@ -206,8 +274,10 @@ class ResidualScale:
         self._blocks: list[nn.Module] = []
         pairs: list[tuple[nn.Module, float]] = []
         if alpha is not None:
-            blocks = attention_blocks(model)
+            blocks = residual_blocks(model)
             pairs += zip(blocks, check_alpha(alpha, len(blocks)))
+        if feed_forward is None and getattr(model, "alpha_scales_feed_forward", False):
+            feed_forward = alpha
         if feed_forward is not None:
             blocks = feed_forward_blocks(model)
             pairs += zip(blocks, check_alpha(feed_forward, len(blocks), "feed_forward"))
@@ -234,9 +304,10 @@ def scale_residual(
 
     Args:
         model: any RecBole model built from RecBole's attention blocks (SASRec, SASRecF, BERT4Rec,
-            FEARec, CORE, LightSANs, ...).
+            FEARec, CORE, LightSANs, ...), or one that holds an :class:`AddedSkip`.
         alpha: a number of at least 0, or one per layer. None leaves the attention residual alone.
-        feed_forward: the same for the residual around the feed-forward blocks.
+        feed_forward: the same for the residual around the feed-forward blocks. None leaves it
+            alone, unless the model says ``alpha_scales_feed_forward``: then it is ``alpha``.
 
     Raises:
         NoAttentionError: if the model has no attention block.

@@ -8,26 +8,69 @@ Reference:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from recbole.model.sequential_recommender import SASRec
+from torch.utils.hooks import RemovableHandle
 
+from recbole_residual.model import controls
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.registry import register_model
+from recbole_residual.model.switches import hook_uniform_attention
 
 
 @register_model
 class SASRecResidual(ResidualMixin, SASRec):
     """RecBole's SASRec with an inference-time residual factor ``alpha``.
 
-    With ``alpha = 1`` its scores are those of RecBole's SASRec with the same weights, bit for bit.
+    With ``alpha = 1`` and the controls at their first value its scores are those of RecBole's
+    SASRec with the same weights, bit for bit.
 
     Config keys:
-        alpha: factor of the attention residual at inference, a number or one per layer.
+        alpha: factor of the residual at inference, a number or one per layer.
         alpha_train: the same during training and early stopping.
+        residual: ``attention``, or ``attention+ffn``: ``alpha`` scales the residual around the
+            feed-forward block as well.
+        attention: ``learned``, or ``uniform``: at inference every position averages its valid
+            prefix. Training and early stopping always learn the weights; SASRecUniform does not.
+        position: ``learned``, ``none`` or ``rotary``, in training and at inference.
+        norm: ``post`` or ``pre`` (see :class:`~recbole_residual.model.controls.PreNorm`), in
+            training and at inference.
         and those of RecBole's SASRec.
     """
 
+    config_choices = controls.CHOICES
+
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)
+        self._uniform: list[RemovableHandle] = []
+        controls.apply_position(self, config["position"])
+        controls.apply_norm(self, config["norm"])
+        residual = controls.check_choice("residual", config["residual"], controls.RESIDUAL)
+        self.alpha_scales_feed_forward = residual == "attention+ffn"
         self._init_residual(config)
+        self.attention = config["attention"]
+
+    @property
+    def attention(self) -> str:
+        """``learned`` or ``uniform``: the weights of every attention block, at inference."""
+        return "uniform" if self._uniform else "learned"
+
+    @attention.setter
+    def attention(self, value: str) -> None:
+        value = controls.check_choice("attention", value, controls.ATTENTION)
+        for handle in self._uniform:
+            handle.remove()
+        self._uniform = hook_uniform_attention(self) if value == "uniform" else []
+
+    @contextmanager
+    def as_trained(self) -> Iterator[None]:
+        at_inference = self.attention
+        self.attention = "learned"
+        try:
+            with super().as_trained():
+                yield
+        finally:
+            self.attention = at_inference

@@ -44,7 +44,7 @@ def hook_uniform_attention(model: nn.Module) -> list[RemovableHandle]:
         NoAttentionError: if the model has no attention block.
         NoSwitchError: if a block is not RecBole's ``MultiHeadAttention``.
     """
-    blocks = attention_blocks(model)
+    blocks: list[Any] = [*attention_blocks(model)]
     for block in blocks:
         if not isinstance(block, MultiHeadAttention):
             raise NoSwitchError(

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recbole.model.layers import MultiHeadAttention, TransformerEncoder
 from recbole.model.sequential_recommender import BERT4Rec, GRU4Rec, SASRec
+from torch import nn
+
 from recbole_residual import SASRecResidual, residual_alpha, scale_residual
 from recbole_residual.model.residual import (
     NoAttentionError,
@@ -18,8 +20,6 @@ from recbole_residual.model.residual import (
     check_alpha,
     feed_forward_blocks,
 )
-from torch import nn
-
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 
 
@@ -59,9 +59,7 @@ def models() -> tuple[SASRec, SASRecResidual]:
 def test_alpha_one_is_recboles_sasrec_bit_for_bit(models) -> None:
     theirs, ours = models
     interaction = random_interaction()
-    assert torch.equal(
-        ours.full_sort_predict(interaction), theirs.full_sort_predict(interaction)
-    )
+    assert torch.equal(ours.full_sort_predict(interaction), theirs.full_sort_predict(interaction))
     assert torch.equal(ours.predict(interaction), theirs.predict(interaction))
     assert hooks_of(ours) == 0
 
@@ -203,10 +201,8 @@ def test_training_through_a_scaled_residual_has_gradients() -> None:
 
 
 def test_model_without_attention_is_refused() -> None:
-    gru = GRU4Rec(
-        tiny_config(embedding_size=8, num_layers=1, dropout_prob=0.0), TinyDataset(30)
-    )
-    with pytest.raises(NoAttentionError, match="GRU4Rec.*SASRec"), scale_residual(gru, 0.5):
+    gru = GRU4Rec(tiny_config(embedding_size=8, num_layers=1, dropout_prob=0.0), TinyDataset(30))
+    with pytest.raises(NoAttentionError, match=r"GRU4Rec.*SASRec"), scale_residual(gru, 0.5):
         pass
 
 

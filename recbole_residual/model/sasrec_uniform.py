@@ -1,0 +1,33 @@
+"""SASRecUniform: SASRec without learned attention weights.
+
+Reference:
+    Kozaki et al. "Revisiting the Role of Learned Attention Weighting in SASRec." SIGIR 2026.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recbole_residual.model import controls
+from recbole_residual.model.registry import register_model
+from recbole_residual.model.sasrec_residual import SASRecResidual
+from recbole_residual.model.switches import hook_uniform_attention
+
+
+@register_model
+class SASRecUniform(SASRecResidual):
+    """SASRec in which every position averages its valid prefix, in training and at inference.
+
+    Everything else is SASRec's: values, output layer, residuals, dropout of the attention weights,
+    feed-forward blocks, position embedding. Query and key layers keep their parameters, so that the
+    same seed initialises both models alike, but nothing reads them.
+
+    Config keys:
+        those of :class:`SASRecResidual`, ``attention`` always being ``uniform``.
+    """
+
+    config_choices = {**controls.CHOICES, "attention": ("uniform",)}
+
+    def __init__(self, config: Any, dataset: Any) -> None:
+        super().__init__(config, dataset)
+        hook_uniform_attention(self)

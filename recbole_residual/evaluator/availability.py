@@ -48,7 +48,8 @@ def _has_attention(model: Any) -> bool:
             return False
     if any(ancestor.__name__ in MODELS_WITH_ATTENTION for ancestor in model.__mro__):
         return True
-    return not model.__module__.startswith("recbole")  # a user's own: its objects will tell
+    package = model.__module__.partition(".")[0]
+    return package not in ("recbole", "recbole_residual")  # a user's own: its objects will tell
 
 
 def metric_problem(metric: str, config: Mapping[str, Any], model: Any) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +46,9 @@ def register() -> None:
     - The metrics are known by name (:func:`register_metrics`).
     - RecBole's Trainer, and every Trainer that extends it, refuses a metric that its model cannot
       give when it is made, and collects and observes during ``evaluate`` what the metrics need.
-    - All metrics of each validation go to TensorBoard, as ``Valid/<key>``. RecBole's own Trainers
-      also write those of the test, as ``Test/<key>``, and with ``export_per_user: True`` its table
-      beside the checkpoint.
+    - The metrics of each validation during training go to TensorBoard, as ``Valid/<key>``.
+    - With ``export_per_user: True`` RecBole's own Trainers write the table of an evaluation after
+      training beside the checkpoint.
     - RecBole's test evaluation can read the checkpoint on torch >= 2.6, and what else newer
       libraries break in RecBole is mended (:mod:`recbole_residual.compat`).
 
@@ -82,7 +82,9 @@ def _with_tensorboard(valid_epoch: Callable[..., Any]) -> Callable[..., Any]:
             score, result = valid_epoch(trainer, *args, **kwargs)
         finally:
             setattr(trainer, _VALIDATES, False)
-        _add_scalars(trainer, "Valid", result)
+        epoch = max(trainer.train_loss_dict, default=0)
+        for key, value in result.items():
+            trainer.tensorboard.add_scalar(f"Valid/{key}", value, epoch)
         return score, result
 
     return validate
@@ -95,20 +97,16 @@ def _with_observation(evaluate: Callable[..., Any]) -> Callable[..., Any]:
             return evaluate(trainer, eval_data, *args, **kwargs)
         with observing(trainer):
             result = evaluate(trainer, eval_data, *args, **kwargs)
-        is_recboles = type(trainer).__module__.startswith("recbole.")
-        if result is not None and is_recboles and not getattr(trainer, _VALIDATES, False):
-            _add_scalars(trainer, "Test", result)
-            if trainer.config["export_per_user"]:
-                _write_beside_checkpoint(trainer, eval_data)
+        if (
+            result is not None
+            and trainer.config["export_per_user"]
+            and not getattr(trainer, _VALIDATES, False)
+            and type(trainer).__module__.startswith("recbole.")
+        ):
+            _write_beside_checkpoint(trainer, eval_data)
         return result
 
     return observed
-
-
-def _add_scalars(trainer: Any, head: str, result: Mapping[str, float]) -> None:
-    epoch = max(trainer.train_loss_dict, default=0)
-    for key, value in result.items():
-        trainer.tensorboard.add_scalar(f"{head}/{key}", value, epoch)
 
 
 def _write_beside_checkpoint(trainer: Any, eval_data: Any) -> None:

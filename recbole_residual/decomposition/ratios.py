@@ -24,12 +24,35 @@ _ROWS = {"cpu": 2048}
 """Positions worked on at a time: on a CPU few enough to stay in its cache."""
 _ROWS_ELSEWHERE = 65536
 
+_DENSE = 0.8
+"""Share of valid positions from which on working on the padding too beats picking rows."""
 
-def row_chunks(tensor: torch.Tensor) -> Iterator[slice]:
-    """Slices over the rows of ``tensor`` [N, ...] that suit its device."""
-    step = _ROWS.get(tensor.device.type, _ROWS_ELSEWHERE)
-    for start in range(0, tensor.shape[0], step):
-        yield slice(start, start + step)
+
+class _Rows:
+    """Some rows of [N, ...] tensors: a slice, or picked by index."""
+
+    def __init__(self, where: slice | torch.Tensor) -> None:
+        self.where = where
+
+    def __call__(self, tensor: torch.Tensor) -> torch.Tensor:
+        if isinstance(self.where, slice):
+            return to_work(tensor[self.where])
+        return to_work(tensor.index_select(0, self.where))
+
+
+def _row_chunks(mask: torch.Tensor) -> Iterator[_Rows]:
+    """The rows of [B * L, ...] tensors that hold valid positions, in chunks that suit the device.
+
+    Args:
+        mask: valid positions, [B, L].
+    """
+    step = _ROWS.get(mask.device.type, _ROWS_ELSEWHERE)
+    valid = mask.flatten().nonzero().squeeze(1)
+    if len(valid) < _DENSE * mask.numel():
+        yield from map(_Rows, valid.split(step))
+    else:
+        for start in range(0, mask.numel(), step):
+            yield _Rows(slice(start, start + step))
 
 
 def gained_norm(vectors: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
@@ -69,12 +92,12 @@ def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tens
     weight = to_work(dense.weight)
     bias = None if dense.bias is None else to_work(dense.bias)
 
-    ratios = weight.new_empty(len(stages), len(z))
-    for rows in row_chunks(z):
+    ratios = weight.new_zeros(len(stages), len(z))
+    for rows in _row_chunks(state.mask):
         others = torch.addcmul(
-            to_work(context[rows]).view(heads),
-            to_work(own_weight[rows]),
-            to_work(values[rows]).view(heads),
+            rows(context).view(heads),
+            rows(own_weight),
+            rows(values).view(heads),
             value=-1,
         )
         mixing = nn.functional.linear(others.view(-1, n_dim), weight)
@@ -82,18 +105,18 @@ def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tens
         if "attn" in stages or "res" in stages:
             mixing_norm = torch.linalg.vector_norm(mixing, dim=-1)
         if "attn" in stages:
-            own = torch.linalg.vector_norm(to_work(branch[rows]) - taken, dim=-1)
-            ratios[stages.index("attn"), rows] = mixing_ratio(mixing_norm, own)
+            own = torch.linalg.vector_norm(rows(branch) - taken, dim=-1)
+            ratios[stages.index("attn"), rows.where] = mixing_ratio(mixing_norm, own)
         if "res" in stages or "ln" in stages:
-            kept = to_work(z[rows]) - taken
+            kept = rows(z) - taken
         if "res" in stages:
             own = torch.linalg.vector_norm(kept, dim=-1)
-            ratios[stages.index("res"), rows] = mixing_ratio(mixing_norm, own)
+            ratios[stages.index("res"), rows.where] = mixing_ratio(mixing_norm, own)
         if "ln" in stages:
-            ratios[stages.index("ln"), rows] = mixing_ratio(
+            ratios[stages.index("ln"), rows.where] = mixing_ratio(
                 gained_norm(mixing, norm), gained_norm(kept, norm)
             )
-    return ratios.view(-1, n_batch, n_positions).mul_(state.mask)
+    return ratios.view(-1, n_batch, n_positions).masked_fill_(~state.mask, 0)
 
 
 def head_ratios(state: AttentionState) -> torch.Tensor:
@@ -134,18 +157,18 @@ def feed_forward_ratios(state: FeedForwardState, stages: Sequence[str]) -> torch
     n_batch, n_positions, n_dim = state.z.shape
     branch, z = state.branch.reshape(-1, n_dim), state.z.reshape(-1, n_dim)
     dense, norm = state.dense, state.norm
-    ratios = to_work(z[:0]).new_empty(len(stages), len(z))
-    for rows in row_chunks(z):
-        written = to_work(branch[rows])
-        kept = to_work(z[rows]) - written
+    ratios = to_work(z[:0]).new_zeros(len(stages), len(z))
+    for rows in _row_chunks(state.mask):
+        written = rows(branch)
+        kept = rows(z) - written
         if dense.bias is not None:
             written = written - to_work(dense.bias)
         if "ffn" in stages:
-            ratios[stages.index("ffn"), rows] = mixing_ratio(
+            ratios[stages.index("ffn"), rows.where] = mixing_ratio(
                 torch.linalg.vector_norm(written, dim=-1), torch.linalg.vector_norm(kept, dim=-1)
             )
         if "ffn_ln" in stages:
-            ratios[stages.index("ffn_ln"), rows] = mixing_ratio(
+            ratios[stages.index("ffn_ln"), rows.where] = mixing_ratio(
                 gained_norm(written, norm), gained_norm(kept, norm)
             )
-    return ratios.view(-1, n_batch, n_positions).mul_(state.mask)
+    return ratios.view(-1, n_batch, n_positions).masked_fill_(~state.mask, 0)

@@ -45,6 +45,12 @@ SETTINGS: dict[str, Any] = {
     "hidden_size": 16,
     "embedding_size": 16,
     "inner_size": 32,
+    "hidden_dropout_prob": 0.1,
+    "attn_dropout_prob": 0.1,
+    "hidden_act": "gelu",
+    "layer_norm_eps": 1e-12,
+    "loss_type": "CE",
+    "reranker_CAN_NUM": 10,
     "initializer_range": 0.5,
     "train_batch_size": 64,
     "epochs": 2,
@@ -87,11 +93,15 @@ class Session:
 
 
 def open_session(
-    model: Any, dataset: str = "tiny", dtype: torch.dtype = torch.float32, **settings: Any
+    model: str,
+    dataset: str = "tiny",
+    dtype: torch.dtype = torch.float32,
+    config_class: type[Config] = Config,
+    **settings: Any,
 ) -> Session:
     """Build everything as RecBole's run_recbole does; the model is in eval mode, untrained."""
     with mock.patch.object(sys, "argv", ["pytest"]):
-        config = Config(model, dataset, config_dict={**SETTINGS, **settings})
+        config = config_class(model, dataset, config_dict={**SETTINGS, **settings})
     init_seed(config["seed"], config["reproducibility"])
     loaders = data_preparation(config, create_dataset(config))
     init_seed(config["seed"], config["reproducibility"])
@@ -105,7 +115,7 @@ def open_session(
 def session(data_path: Path) -> Callable[..., Session]:
     """Opens a session on the tiny data."""
 
-    def make(model: Any = "SASRec", **settings: Any) -> Session:
+    def make(model: str = "SASRec", **settings: Any) -> Session:
         return open_session(model, data_path=str(data_path), **settings)
 
     return make

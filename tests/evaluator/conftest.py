@@ -121,15 +121,6 @@ def session(data_path: Path) -> Callable[..., Session]:
     return make
 
 
-@pytest.fixture(scope="package", autouse=True)
-def _one_thread(_two_threads: None) -> Iterator[None]:
-    """Tensors this small are no work for two threads, which only wait for each other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @contextmanager
 def inside(folder: Path) -> Iterator[None]:
     """RecBole writes into the current folder: let it be this one."""

@@ -74,8 +74,8 @@ def create_dataset(config: Any) -> Any:
     if not _uses_sequence_dataset(config):
         if config["filter_seen"] and config["MODEL_TYPE"] == ModelType.SEQUENTIAL:
             raise ValueError(
-                f"filter_seen: True does not work for {config['model']} on {config['dataset']}, which "
-                "needs a dataset class of RecBole's own; set it to False."
+                f"filter_seen: True does not work for {config['model']} on {config['dataset']}: it "
+                "needs a dataset class of RecBole's own. Set it to False."
             )
         return recbole.data.create_dataset(config)
     unused = [key for key in _RECBOLE_CACHES if config[key]]

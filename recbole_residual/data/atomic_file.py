@@ -8,6 +8,7 @@ token, a small integer per row.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -56,8 +57,8 @@ def read_header(path: str, separator: str = "\t", encoding: str | None = None) -
         AtomicFileError: if the file is empty or its first line is no header.
     """
     try:
-        with open(path, encoding=encoding or "utf-8-sig") as file:
-            line = file.readline().rstrip("\r\n")
+        with open(path, "rb") as file:
+            line = file.readline().decode(encoding or "utf-8-sig").rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise AtomicFileError(
             path, f"cannot be read as text ({error}); set `encoding` if it is not UTF-8."
@@ -101,17 +102,21 @@ def read_atomic_file(
         missing values as NaN, rows in the order of the file.
 
     Raises:
-        AtomicFileError: if the file has no rows, a row has too many columns, or a float column
-            holds something that is no number.
+        AtomicFileError: if the file has no rows, a row has too many columns (told only where all
+            columns are read), or a float column holds something that is no number.
     """
+    n_columns = len(read_header(path, separator, encoding))
     is_token = {column.header: column.ftype == FeatureType.TOKEN for column in columns}
     pieces: list[pd.DataFrame] = []
-    with open(path, "rb") as file:  # binary, so that its position says how much has been read
+    with open(path, "rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)  # a first row that is too long
         try:
             reader = pd.read_csv(
                 file,
                 sep=separator,
-                usecols=list(is_token),
+                # asked for some columns, pandas lets rows with too many of them pass
+                usecols=list(is_token) if len(columns) < n_columns else None,
+                index_col=False,
                 dtype={
                     name: "category" if token else "float64" for name, token in is_token.items()
                 },
@@ -119,7 +124,7 @@ def read_atomic_file(
                 chunksize=ROWS_PER_PIECE,
             )
             pieces.extend(_with_progress(reader, file, path, show_progress))
-        except (ValueError, UnicodeDecodeError) as error:  # pandas' ParserError is a ValueError
+        except (ValueError, pd.errors.ParserWarning) as error:  # ParserError is a ValueError
             raise AtomicFileError(path, f"cannot be read: {error}") from error
     if not pieces or sum(map(len, pieces)) == 0:
         raise AtomicFileError(path, "has a header but no rows.")

@@ -16,6 +16,7 @@ from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils.enum_type import FeatureSource, FeatureType
 
+from recbole_residual.compat import fill_missing
 from recbole_residual.data import splitting
 from recbole_residual.data.atomic_file import (
     AtomicFileError,
@@ -184,19 +185,7 @@ class SequenceDataset(SequentialDataset):
             feat[field] = new
 
     def _fill_nan(self) -> None:
-        # RecBole's way, by assignment: its chained fillna(inplace=True) does nothing in pandas 3
-        for name in self.feat_name_list:
-            feat = getattr(self, name)
-            for field in feat:
-                ftype = self.field2type[field]
-                if ftype == FeatureType.TOKEN:
-                    feat[field] = feat[field].fillna(0)
-                elif ftype == FeatureType.FLOAT:
-                    feat[field] = feat[field].fillna(feat[field].mean())
-                else:
-                    dtype = np.int64 if ftype == FeatureType.TOKEN_SEQ else np.float64
-                    empty = np.array([], dtype=dtype)
-                    feat[field] = [empty if isinstance(v, float) else v for v in feat[field]]
+        fill_missing(self)
 
     def _normalize(self) -> None:
         # the last moment at which times are exact

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from recbole_residual.model.fast_forward import Packing, can_run_fast, packed_positions
 from recbole_residual.model.loss import linear_cross_entropy, pairwise_loss
 
 LOSS_POSITIONS = ("all", "last")
@@ -50,11 +51,19 @@ def all_positions_loss(model: Any, interaction: Any) -> torch.Tensor:
         interaction: a batch of ``AllPositionsDataLoader``.
     """
     item_seq, item_seq_len = interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN]
-    targets = interaction[target_list_field(model.ITEM_SEQ)]
-    valid = targets > 0
-    hidden = model.all_positions(item_seq, item_seq_len)[valid]
+    targets = interaction[target_list_field(model.ITEM_SEQ)].flatten()
+    packing = Packing(item_seq)
+    if can_run_fast(model):
+        hidden = packed_positions(model, item_seq, packing)
+    else:
+        hidden = packing.pack(model.all_positions(item_seq, item_seq_len).flatten(0, 1))
+    predicted = packing.index
+    if not bool((targets[predicted] > 0).all()):
+        hidden = hidden[targets[predicted] > 0]
+        predicted = predicted[targets[predicted] > 0]
     weight = model.item_embedding.weight
     if model.loss_type == "BPR":
-        field = negative_list_field(model.ITEM_SEQ, model.neg_prefix)
-        return pairwise_loss(hidden, weight, targets[valid], interaction[field][valid])
-    return linear_cross_entropy(hidden, weight, targets[valid], model.logits_chunk)
+        negatives = interaction[negative_list_field(model.ITEM_SEQ, model.neg_prefix)]
+        negatives = negatives.flatten(0, 1)[predicted]
+        return pairwise_loss(hidden, weight, targets[predicted], negatives)
+    return linear_cross_entropy(hidden, weight, targets[predicted], model.logits_chunk)

@@ -1,0 +1,233 @@
+"""SASRec's forward in training, at every position, with less work than RecBole's modules need.
+
+The same network with the same parameters; what is saved:
+
+- no work on padding: tokens of a batch are packed, only attention sees [B, L];
+- one product for query, key and value, and one fused operation where RecBole's modules chain
+  several (GELU, mask and scale of the attention scores, residual and dropout);
+- dropout masks from 16 random bits per element. torch draws one number per element on a CPU, which
+  costs more than the products of the network. The share that is dropped is p to within 2**-17.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.model.layers import (
+    FeedForward,
+    MultiHeadAttention,
+    TransformerEncoder,
+    TransformerLayer,
+)
+from recbole.model.loss import BPRLoss
+from recbole.model.sequential_recommender import SASRec
+from torch import nn
+
+from recbole_residual.model.residual import _STREAM, _Scaling, residual_factor
+
+# importing RecBole's models turns anomaly detection on for the whole process (its SINE does), and
+# every backward pass then looks for NaN in every tensor; RecBole's Trainer checks the loss itself
+torch.autograd.set_detect_anomaly(False)
+
+_PARTS = (
+    TransformerEncoder,
+    TransformerLayer,
+    MultiHeadAttention,
+    FeedForward,
+    BPRLoss,
+    nn.ModuleList,
+    nn.Embedding,
+    nn.Linear,
+    nn.LayerNorm,
+    nn.Dropout,
+    nn.Softmax,
+    nn.CrossEntropyLoss,
+)
+"""What RecBole's SASRec is made of; anything else may compute something else."""
+
+
+def can_run_fast(model: nn.Module) -> bool:
+    """Whether :func:`packed_positions` computes what ``model.forward`` does.
+
+    It does for RecBole's SASRec and subclasses that change neither its forward nor its blocks, as
+    long as nobody else's hooks watch or change what happens inside.
+    """
+    if (
+        not isinstance(model, SASRec)
+        or type(model).forward is not SASRec.forward
+        or type(model).get_attention_mask is not SequentialRecommender.get_attention_mask
+    ):
+        return False
+    return all(
+        (module is model or type(module) in _PARTS)
+        and not {"forward", _STREAM} & vars(module).keys()
+        and all(
+            isinstance(getattr(hook, "__self__", None), _Scaling)
+            for hooks in (module._forward_hooks, module._forward_pre_hooks)
+            for hook in hooks.values()
+        )
+        for module in model.modules()
+    )
+
+
+def keep_mask(shape: Any, p: float, like: torch.Tensor) -> torch.Tensor:
+    """What dropout multiplies with: 0 with probability p, else 1 / (1 - p).
+
+    Args:
+        shape: shape of the mask.
+        p: share that is dropped, below 1.
+        like: tensor whose device and precision the mask takes.
+    """
+    mask = torch.empty(shape, dtype=like.dtype, device=like.device)
+    if like.device.type != "cpu":
+        return mask.bernoulli_(1 - p).div_(1 - p)
+    levels = 2**16
+    kept = min(max(round((1 - p) * levels), 1), levels - 1)
+    words = torch.empty(-(-mask.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
+    bits = words.view(torch.int16)[: mask.numel()].view(mask.shape)
+    return torch.lt(bits, kept - levels // 2, out=mask).mul_(levels / kept)
+
+
+class _Pack(torch.autograd.Function):
+    """Rows out of a padded tensor; ``index`` has no row twice, so the gradient is a plain copy."""
+
+    @staticmethod
+    def forward(ctx: Any, padded: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(index)
+        ctx.n_rows = padded.shape[0]
+        return padded.index_select(0, index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None]:
+        (index,) = ctx.saved_tensors
+        padded = grad.new_zeros(ctx.n_rows, grad.shape[1])
+        return padded.index_copy_(0, index, grad), None
+
+
+class _Unpack(torch.autograd.Function):
+    """The other way: packed rows to their place among zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, packed: torch.Tensor, index: torch.Tensor, n_rows: int) -> torch.Tensor:
+        ctx.save_for_backward(index)
+        return packed.new_zeros(n_rows, packed.shape[1]).index_copy_(0, index, packed)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor, None, None]:
+        (index,) = ctx.saved_tensors
+        return grad.index_select(0, index), None, None
+
+
+class Packing:
+    """Which positions of a padded batch hold an item.
+
+    Args:
+        item_seq: item ids, padded with 0 at the end, [B, L].
+
+    Attributes:
+        index: the positions with an item in the flattened batch, [T].
+    """
+
+    def __init__(self, item_seq: torch.Tensor) -> None:
+        self.batch, self.length = item_seq.shape
+        self.index = item_seq.flatten().nonzero().squeeze(1)
+        self.full = len(self.index) == item_seq.numel()
+
+    def pack(self, padded: torch.Tensor) -> torch.Tensor:
+        """[B * L, D] -> [T, D]"""
+        return padded if self.full else _Pack.apply(padded, self.index)
+
+    def unpack(self, packed: torch.Tensor) -> torch.Tensor:
+        """[T, D] -> [B * L, D], zeros at padding."""
+        if self.full:
+            return packed
+        return _Unpack.apply(packed, self.index, self.batch * self.length)
+
+
+def packed_positions(model: Any, item_seq: torch.Tensor, packing: Packing) -> torch.Tensor:
+    """Output representation of every position that holds an item.
+
+    Args:
+        model: a model for which :func:`can_run_fast` holds.
+        item_seq: item ids, padded with 0 at the end, [B, L].
+        packing: where the items are.
+
+    Returns:
+        torch.Tensor: [T, D], what ``model.all_positions(item_seq, ...)`` gives there.
+    """
+    items = item_seq.flatten()[packing.index]
+    hidden = F.embedding(items, model.item_embedding.weight, model.item_embedding.padding_idx)
+    hidden = hidden + F.embedding(packing.index % packing.length, model.position_embedding.weight)
+    hidden = _norm(hidden, model.LayerNorm)
+    if model.training and model.dropout.p > 0:
+        hidden = hidden * keep_mask(hidden.shape, model.dropout.p, hidden)
+    for layer in model.trm_encoder.layer:
+        hidden = _attention(layer.multi_head_attention, hidden, packing)
+        hidden = _feed_forward(layer.feed_forward, hidden)
+    return hidden
+
+
+def _norm(hidden: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
+    return F.layer_norm(hidden, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+def _add_and_norm(
+    branch: torch.Tensor, residual: torch.Tensor, block: Any, dropout: nn.Dropout
+) -> torch.Tensor:
+    """``LayerNorm(alpha * residual + dropout(branch))``, alpha as in force on the block."""
+    alpha = residual_factor(block)
+    if alpha != 1:
+        residual = residual * alpha
+    if dropout.training and dropout.p > 0:
+        summed = torch.addcmul(residual, branch, keep_mask(branch.shape, dropout.p, branch))
+    else:
+        summed = residual + branch
+    return _norm(summed, block.LayerNorm)
+
+
+def _attention(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tensor:
+    batch, length = packing.batch, packing.length
+    heads, width = block.num_attention_heads, block.attention_head_size
+    linears = (block.query, block.key, block.value)
+    qkv = F.linear(
+        hidden,
+        torch.cat([linear.weight for linear in linears]),
+        torch.cat([linear.bias for linear in linears]),
+    )
+    qkv = packing.unpack(qkv).view(batch, length, 3, heads, width).permute(2, 0, 3, 1, 4)
+    p = block.attn_dropout.p if block.training else 0.0
+    if hidden.device.type == "cpu" and p > 0:
+        context = _causal_attention(qkv, p)
+    else:
+        # padding comes last, so the causal mask hides it from every item
+        query, key, value = qkv.unbind(0)
+        context = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
+    context = context.transpose(1, 2).reshape(batch * length, heads * width)
+    branch = block.dense(packing.pack(context))
+    return _add_and_norm(branch, hidden, block, block.out_dropout)
+
+
+def _causal_attention(qkv: torch.Tensor, p: float) -> torch.Tensor:
+    """Attention with dropout on its weights, [3, B, H, L, W] -> [B, H, L, W].
+
+    torch's fused attention knows no dropout on a CPU and would draw it one number at a time.
+    """
+    _, batch, heads, length, width = qkv.shape
+    query, key, value = qkv.reshape(3, batch * heads, length, width).unbind(0)
+    mask = torch.full((length, length), -math.inf, dtype=qkv.dtype).triu_(1)
+    scores = torch.baddbmm(mask, query, key.transpose(1, 2), alpha=1 / math.sqrt(width))
+    weights = torch.softmax(scores, dim=-1)
+    weights = weights * keep_mask(weights.shape, p, weights)
+    return torch.bmm(weights, value).view(batch, heads, length, width)
+
+
+def _feed_forward(block: Any, hidden: torch.Tensor) -> torch.Tensor:
+    act = block.intermediate_act_fn
+    if getattr(act, "__func__", None) is FeedForward.gelu:
+        act = F.gelu
+    branch = block.dense_2(act(block.dense_1(hidden)))
+    return _add_and_norm(branch, hidden, block, block.dropout)

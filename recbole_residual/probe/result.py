@@ -1,0 +1,71 @@
+"""What every probe returns: a labelled table that can be saved."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Union
+
+import pandas as pd
+
+from recbole_residual.trainer.checkpoint import write_text
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """A table, what it is about, and what its reader must know.
+
+    Attributes:
+        frame: the table.
+        about: how it was made: model, number of sequences, cut-offs, seeds, ...
+        notes: outcomes that a number alone would hide, such as an empty recoverable base.
+    """
+
+    name: ClassVar[str] = "probe"
+    """Name of the files that :meth:`save` writes."""
+
+    frame: pd.DataFrame
+    about: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+    def to_frame(self) -> pd.DataFrame:
+        """A copy of the table."""
+        return self.frame.copy()
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Every table that :meth:`save` writes, by name."""
+        return {self.name: self.frame}
+
+    def save(self, folder: Union[str, os.PathLike[str]]) -> list[Path]:
+        """Write the tables as csv, and all of it as json; each file whole or not at all.
+
+        Args:
+            folder: where to; it is made if it is not there.
+
+        Returns:
+            The files.
+        """
+        base = Path(folder)
+        written = []
+        for name, frame in self.tables().items():
+            written.append(base / f"{name}.csv")
+            write_text(written[-1], frame.to_csv(index=False, lineterminator="\n"))
+        content = {
+            "probe": self.name,
+            "about": self.about,
+            "notes": self.notes,
+            "tables": {
+                # pandas writes NaN as null, for which JSON has no other word
+                name: json.loads(frame.to_json(orient="records", double_precision=15))
+                for name, frame in self.tables().items()
+            },
+        }
+        written.append(base / f"{self.name}.json")
+        write_text(written[-1], json.dumps(content, indent=2, allow_nan=False) + "\n")
+        return written
+
+    def __str__(self) -> str:
+        notes = "".join(f"\nNote: {note}" for note in self.notes)
+        return self.frame.to_string(index=False) + notes

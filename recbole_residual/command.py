@@ -6,7 +6,7 @@ import argparse
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, Optional
+from typing import Any
 
 _EPILOG = """\
 Every other option is a key of the configuration, as in RecBole: --key=value.
@@ -34,7 +34,7 @@ class UsageError(ValueError):
     """The command line cannot be read."""
 
 
-def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
+def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The options that are not configuration keys."""
     result = argparse.ArgumentParser(
         prog=prog,
@@ -54,7 +54,7 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
     return result
 
 
-def parse(argv: Sequence[str], prog: Optional[str] = None) -> tuple[argparse.Namespace, dict]:
+def parse(argv: Sequence[str], prog: str | None = None) -> tuple[argparse.Namespace, dict]:
     """Split a command line into the options above and configuration keys.
 
     Raises:
@@ -79,7 +79,7 @@ def parse(argv: Sequence[str], prog: Optional[str] = None) -> tuple[argparse.Nam
     return options, keys
 
 
-def main(argv: Optional[Sequence[str]] = None, prog: Optional[str] = None) -> int:
+def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Run the command; the console script ``recbole-residual`` and run_recbole_residual.py.
 
     Args:

@@ -112,7 +112,7 @@ def _with_filled_sequences(original: Callable) -> Callable:
 
 
 def mend_pandas3_series_agg(dataset_class: type, sequential_class: type) -> None:
-    """pandas >= 3: ``series.agg(len)`` and ``agg(np.concatenate)`` over cells that are arrays raise.
+    """pandas >= 3: ``series.agg(len)``, ``agg(np.concatenate)`` raise where cells are arrays.
 
     Args:
         dataset_class: RecBole's Dataset.
@@ -130,7 +130,7 @@ def mend_pandas3_series_agg(dataset_class: type, sequential_class: type) -> None
 
 
 def _with_cellwise_agg(original: Callable) -> Callable:
-    agg = pd.Series.agg
+    agg: Callable = pd.Series.agg  # type: ignore[misc]
 
     def cellwise(series: pd.Series, func: Any = None, *args: Any, **kwargs: Any) -> Any:
         if func is len:
@@ -181,7 +181,10 @@ def tensorboard_under(folder: str) -> Iterator[None]:
     from recbole.trainer import trainer
     from torch.utils.tensorboard import SummaryWriter
 
-    with mock.patch.object(trainer, "get_tensorboard", lambda logger: SummaryWriter(folder)):
+    def writer(logger: Any) -> SummaryWriter:
+        return SummaryWriter(folder)
+
+    with mock.patch.object(trainer, "get_tensorboard", writer):
         yield
 
 

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any, Optional, Union
+from typing import Any, Union
 
+import recbole
 import yaml
 from recbole.config import Config
 
 from recbole_residual import config_check
-from recbole_residual.evaluator import check_metrics, result_keys
+from recbole_residual.evaluator import (
+    check_metrics,
+    metric_problem,
+    register_metrics,
+    result_keys,
+)
 from recbole_residual.model.registry import get_model
 from recbole_residual.property_files import properties_dir
 
-_RECBOLE_PROPERTIES = Path(__import__("recbole").__file__).parent / "properties"
+_RECBOLE_PROPERTIES = Path(recbole.__path__[0]) / "properties"
 
 _DERIVED = frozenset(
     {
@@ -60,13 +67,17 @@ class ResidualConfig(Config):
 
     def __init__(
         self,
-        model: Optional[Union[str, type]] = None,
-        dataset: Optional[str] = None,
-        config_file_list: Optional[Sequence[Union[str, os.PathLike[str]]]] = None,
-        config_dict: Optional[dict[str, Any]] = None,
+        model: Union[str, type] | None = None,
+        dataset: str | None = None,
+        config_file_list: Sequence[Union[str, os.PathLike[str]]] | None = None,
+        config_dict: dict[str, Any] | None = None,
     ) -> None:
         self.loaded_files: list[str] = []
-        super().__init__(model, dataset, config_file_list, config_dict and dict(config_dict))
+        register_metrics()
+        try:
+            super().__init__(model, dataset, config_file_list, config_dict and dict(config_dict))
+        except (NotImplementedError, RuntimeError, TypeError, KeyError) as error:
+            raise config_check.ConfigError(f"RecBole refuses the configuration: {error}") from error
         self._check()
 
     # RecBole's steps, each with this package's part -------------------------------------------
@@ -74,7 +85,7 @@ class ResidualConfig(Config):
     def _load_cmd_line(self) -> dict[str, Any]:
         return {}
 
-    def _load_config_files(self, file_list: Optional[Sequence[Any]]) -> dict[str, Any]:
+    def _load_config_files(self, file_list: Sequence[Any] | None) -> dict[str, Any]:
         merged: dict[str, Any] = {}
         for file in file_list or ():
             merged.update(self._read_yaml(Path(file), "configuration file"))
@@ -85,7 +96,7 @@ class ResidualConfig(Config):
         return {key: _literal(value) for key, value in config_dict.items()}
 
     def _get_model_and_dataset(
-        self, model: Optional[Union[str, type]], dataset: Optional[str]
+        self, model: Union[str, type] | None, dataset: str | None
     ) -> tuple[str, type, str]:
         model = model if model is not None else self.external_config_dict.get("model")
         dataset = dataset if dataset is not None else self.external_config_dict.get("dataset")
@@ -114,18 +125,24 @@ class ResidualConfig(Config):
 
     def _get_final_config_dict(self) -> dict[str, Any]:
         final = super()._get_final_config_dict()
+        if "show_progress" not in self.external_config_dict and not _terminal():
+            final["show_progress"] = False  # a bar that nobody watches fills a file
         config_check.check_keys(
             self.external_config_dict, self.known_keys, strict=final["strict_config"]
         )
         config_check.check_types(self.external_config_dict, self.internal_config_dict)
-        config_check.check_values(final)
+        config_check.check_values(final, self.model_class)
         self._fill_training_defaults(final)
-        if final.get("metrics") is not None and "metrics" not in self.external_config_dict:
-            final["metrics"] = config_check.metrics_for(final["metrics"], self.model_class, final)
+        if "metrics" not in self.external_config_dict:
+            final["metrics"] = [
+                metric
+                for metric in final["metrics"]
+                if metric_problem(metric, final, self.model_class) is None
+            ]
         return final
 
     def _fill_training_defaults(self, final: dict[str, Any]) -> None:
-        all_positions = hasattr(self.model_class, "all_positions")
+        all_positions = getattr(self.model_class, "can_train_at_all_positions", False)
         if final["loss_positions"] == "all" and not all_positions:
             if "loss_positions" in self.external_config_dict:
                 raise config_check.ConfigError(
@@ -200,6 +217,10 @@ class ResidualConfig(Config):
         if plain["train_neg_sample_args"].get("distribution") == "none":
             plain["train_neg_sample_args"] = None
         return dict(sorted(plain.items()))
+
+
+def _terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
 
 
 def _literal(value: Any) -> Any:

@@ -9,6 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from logging import getLogger
 from typing import Any
 
+from recbole.evaluator.register import metrics_dict
+
 from recbole_residual.model.residual import check_alpha
 
 
@@ -18,10 +20,33 @@ class ConfigError(ValueError):
 
 _UNLISTED_KEYS = frozenset(
     # Read by RecBole's code, but in none of its yaml files and argument lists.
-    "model dataset config_files encoding tail_ratio reg_weight alias_of_user_id alias_of_item_id "
-    "alias_of_entity_id alias_of_relation_id nproc world_size ip port offset group_offset "
-    "local_rank benchmark_filename numerical_features discretization position_field "
-    "neg_sampling training_neg_sample_num selected_features pooling_mode".split()
+    [
+        "model",
+        "dataset",
+        "config_files",
+        "encoding",
+        "tail_ratio",
+        "reg_weight",
+        "alias_of_user_id",
+        "alias_of_item_id",
+        "alias_of_entity_id",
+        "alias_of_relation_id",
+        "nproc",
+        "world_size",
+        "ip",
+        "port",
+        "offset",
+        "group_offset",
+        "local_rank",
+        "benchmark_filename",
+        "numerical_features",
+        "discretization",
+        "position_field",
+        "neg_sampling",
+        "training_neg_sample_num",
+        "selected_features",
+        "pooling_mode",
+    ]
 )
 
 _CHOICES: dict[str, tuple[str, ...]] = {
@@ -30,8 +55,18 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 
 _POSITIVE = frozenset(
-    "epochs train_batch_size eval_batch_size n_layers n_heads hidden_size inner_size "
-    "MAX_ITEM_LIST_LENGTH logits_chunk learning_rate".split()
+    [
+        "epochs",
+        "train_batch_size",
+        "eval_batch_size",
+        "n_layers",
+        "n_heads",
+        "hidden_size",
+        "inner_size",
+        "MAX_ITEM_LIST_LENGTH",
+        "logits_chunk",
+        "learning_rate",
+    ]
 )
 
 _READ_KEY = re.compile(r"""config\[\s*["'](\w+)["']\s*\]|config\.get\(\s*["'](\w+)["']""")
@@ -98,25 +133,45 @@ def check_types(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
             raise ConfigError(f"{key} = {value!r} is not usable: it must be a number.")
 
 
-def check_values(config: Mapping[str, Any]) -> None:
-    """Refuse values out of range. ``config`` is the merged configuration."""
+def check_values(config: Mapping[str, Any], model_class: type) -> None:
+    """Refuse values out of range.
+
+    Args:
+        config: the merged configuration.
+        model_class: it and its parents may name the values of keys in ``config_choices``.
+    """
     for key in ("alpha", "alpha_train"):
         if key in config and "n_layers" in config:
             try:
                 check_alpha(config[key], config["n_layers"], key)
             except ValueError as error:
                 raise ConfigError(str(error)) from error
-    for key, choices in _CHOICES.items():
+    allowed = dict(_CHOICES)
+    for ancestor in reversed(model_class.__mro__):
+        allowed.update(vars(ancestor).get("config_choices", {}))
+    for key, choices in allowed.items():
         if config[key] not in choices:
             raise ConfigError(f"{key} = {config[key]!r} is not usable: one of {list(choices)}.")
     for key in _POSITIVE:
         value = config.get(key)
         if value is not None and not (isinstance(value, (int, float)) and value > 0):
             raise ConfigError(f"{key} = {value!r} is not usable: it must be a number above 0.")
+    metrics = config["metrics"]
+    for metric in [metrics] if isinstance(metrics, str) else metrics:
+        if str(metric).lower() not in metrics_dict:
+            hint = _did_you_mean(str(metric), _metric_names())
+            raise ConfigError(
+                f"metrics: there is no metric {metric!r}{hint} "
+                f"There are: {', '.join(_metric_names())}."
+            )
     topk = config["topk"]
     for k in topk if isinstance(topk, (list, tuple)) else [topk]:
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ConfigError(f"topk = {topk!r} is not usable: whole numbers of at least 1.")
+
+
+def _metric_names() -> list[str]:
+    return sorted(metric.__name__ for metric in metrics_dict.values())
 
 
 def check_valid_metric(valid_metric: str, computed: Iterable[str]) -> None:

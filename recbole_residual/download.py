@@ -16,7 +16,7 @@ from recbole.utils import url as recbole_url
 
 from recbole_residual.config_check import ConfigError
 
-_RECBOLE = Path(recbole.__file__).parent
+_RECBOLE = Path(recbole.__path__[0])
 
 
 class DatasetNotFoundError(ConfigError):
@@ -89,9 +89,7 @@ def _download(name: str, folder: str, url: str, wanted: str, config: Any) -> Non
         # RecBole asks before it downloads more than a gigabyte; without a terminal nobody answers.
         if sys.stdin is not None and sys.stdin.isatty():
             if not recbole_url.decide_download(url):
-                raise DatasetNotFoundError(
-                    _not_found(config, wanted, "the download was declined")
-                )
+                raise DatasetNotFoundError(_not_found(config, wanted, "the download was declined"))
         else:
             logger.info("Downloading %s from %s without asking: no terminal.", name, url)
         archive = recbole_url.download_url(url, folder)
@@ -106,6 +104,4 @@ def _download(name: str, folder: str, url: str, wanted: str, config: Any) -> Non
     stem = os.path.splitext(os.path.basename(archive))[0]
     recbole_url.rename_atomic_files(folder, stem, name)
     if not os.path.isfile(wanted):
-        raise DatasetNotFoundError(
-            _not_found(config, wanted, f"the archive {url} did not hold it")
-        )
+        raise DatasetNotFoundError(_not_found(config, wanted, f"the archive {url} did not hold it"))

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from logging import getLogger
-from typing import Any, Optional, Union
+from typing import Any, Union
 
 import numpy as np
 import pandas as pd
@@ -16,12 +16,12 @@ import recbole
 import torch
 from recbole.utils import init_seed
 
-from recbole_residual.compat import mend_recbole
 from recbole_residual.config import ResidualConfig
 from recbole_residual.config_check import ConfigError, check_topk
 from recbole_residual.data import create_dataset, data_preparation, dataset_statistics
 from recbole_residual.download import ensure_dataset_files
-from recbole_residual.run_folder import RunFolder
+from recbole_residual.evaluator import per_user_table, register, write_per_user
+from recbole_residual.run_folder import FILE_ONLY, RunFolder
 from recbole_residual.trainer.checkpoint import CheckpointError, load_checkpoint
 from recbole_residual.trainer.trainer import get_trainer
 from recbole_residual.version import __version__
@@ -52,10 +52,10 @@ class Session:
 
 
 def run_recbole_residual(
-    model: Optional[Union[str, type]] = None,
-    dataset: Optional[str] = None,
-    config_file_list: Optional[Sequence[Union[str, os.PathLike[str]]]] = None,
-    config_dict: Optional[dict[str, Any]] = None,
+    model: Union[str, type] | None = None,
+    dataset: str | None = None,
+    config_file_list: Sequence[Union[str, os.PathLike[str]]] | None = None,
+    config_dict: dict[str, Any] | None = None,
     saved: bool = True,
 ) -> dict[str, Any]:
     """Train a model, evaluate it at its ``alpha``, save and return the result.
@@ -78,14 +78,14 @@ def run_recbole_residual(
         >>> result = run_recbole_residual("SASRecResidual", "ml-100k")  # doctest: +SKIP
         >>> result["test_result"]["hrli@1"]  # doctest: +SKIP
     """
-    mend_recbole()
+    register()
     config = ResidualConfig(model, dataset, config_file_list, config_dict)
     folder = RunFolder.create(config["model"], config["dataset"], config["output_dir"])
     return _run(config, folder, saved, resume=False)
 
 
 def resume_run(
-    run_folder: Union[str, os.PathLike[str]], config_dict: Optional[dict[str, Any]] = None
+    run_folder: Union[str, os.PathLike[str]], config_dict: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Go on with an interrupted run; the final numbers are those of an uninterrupted one.
 
@@ -100,7 +100,7 @@ def resume_run(
         ConfigError: if the folder is no run's, or ``config_dict`` would change the numbers.
         CheckpointError: if the run never got as far as training.
     """
-    mend_recbole()
+    register()
     folder = RunFolder.existing(run_folder)
     finished = folder.read_result()
     if finished is not None:
@@ -115,7 +115,7 @@ def resume_run(
 
 
 def load_run(
-    run_folder: Union[str, os.PathLike[str]], config_dict: Optional[dict[str, Any]] = None
+    run_folder: Union[str, os.PathLike[str]], config_dict: dict[str, Any] | None = None
 ) -> Session:
     """Data and best model of a run, to ask questions of.
 
@@ -127,7 +127,7 @@ def load_run(
         ConfigError: if the folder is no run's.
         CheckpointError: if there are no weights, or the data is not what they were trained on.
     """
-    mend_recbole()
+    register()
     folder = RunFolder.existing(run_folder)
     session = open_session(_reopened(folder, config_dict))
     checkpoint = load_checkpoint(folder.checkpoint_file, session.config["device"])
@@ -145,7 +145,6 @@ def open_session(config: ResidualConfig) -> Session:
     source = ensure_dataset_files(config)
     logger.info("Data: %s", source)
     dataset = create_dataset(config)
-    logger.info("%s", dataset_statistics(dataset))
     check_topk(config["topk"], dataset.item_num - 1)
     train_data, valid_data, test_data = data_preparation(config, dataset)
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
@@ -170,7 +169,7 @@ def check_same_items(state_dict: dict[str, torch.Tensor], model: Any, path: str)
             )
 
 
-def _reopened(folder: RunFolder, config_dict: Optional[dict[str, Any]]) -> ResidualConfig:
+def _reopened(folder: RunFolder, config_dict: dict[str, Any] | None) -> ResidualConfig:
     given = dict(config_dict or {})
     refused = sorted(set(given) - RESUME_KEYS)
     if refused:
@@ -191,15 +190,15 @@ def _run(config: ResidualConfig, folder: RunFolder, saved: bool, resume: bool) -
         logger.info("Run folder: %s", folder)
         for file in config.loaded_files:
             logger.info("Read %s", file)
-        logger.info(config)
+        logger.info(config, extra=FILE_ONLY)
         session = open_session(config)
-        logger.info(session.model)
+        logger.info(session.model, extra=FILE_ONLY)
         trainer = get_trainer(config["MODEL_TYPE"], config.model_class)(config, session.model)
         if resume:
             trainer.resume_checkpoint(str(folder.resume_file))
             trainer.restore_randomness(session.train_data)
         try:
-            result = _train_and_test(session, trainer, saved)
+            result = _train_and_test(session, trainer, folder, saved)
         except KeyboardInterrupt:
             if saved and folder.resume_file.is_file():
                 logger.warning("Interrupted. To go on: --resume=%s", folder)
@@ -216,7 +215,9 @@ def _run(config: ResidualConfig, folder: RunFolder, saved: bool, resume: bool) -
     return result
 
 
-def _train_and_test(session: Session, trainer: Any, saved: bool) -> dict[str, Any]:
+def _train_and_test(
+    session: Session, trainer: Any, folder: RunFolder, saved: bool
+) -> dict[str, Any]:
     config, model = session.config, session.model
     best_score, best_result = trainer.fit(
         session.train_data,
@@ -239,6 +240,12 @@ def _train_and_test(session: Session, trainer: Any, saved: bool) -> dict[str, An
     result["valid_result_unrounded"] = trainer.evaluator.last_unrounded
     result["test_result"] = trainer.evaluate(session.test_data, False, show_progress=show)
     result["test_result_unrounded"] = trainer.evaluator.last_unrounded
+    result["test_left_out"] = trainer.evaluator.left_out()
+    for key, value in result["test_result"].items():
+        trainer.tensorboard.add_scalar(f"Test/{key}", value, len(trainer.train_loss_dict))
+    if config["export_per_user"]:
+        table = per_user_table(trainer.evaluator, session.test_data._dataset)
+        result["per_user_file"] = str(write_per_user(table, folder.path))
     result["train_losses"] = list(trainer.train_loss_dict.values())
     result["epochs_trained"] = len(trainer.train_loss_dict)
     result["dataset_statistics"] = dataset_statistics(session.dataset).to_dict()

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Optional
+from typing import Any
 
 import colorlog
 import yaml
@@ -24,6 +24,9 @@ CONFIG_FILE = "config.yaml"
 LOG_FILE = "run.log"
 RESULT_FILE = "result.json"
 
+FILE_ONLY = {"file_only": True}
+"""``extra`` of a log record that would flood the terminal."""
+
 _COLOR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
 
@@ -34,7 +37,7 @@ class RunFolder:
         path: the folder.
     """
 
-    def __init__(self, path: "str | os.PathLike[str]") -> None:
+    def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path).absolute()
         self.config_file = self.path / CONFIG_FILE
         self.log_file = self.path / LOG_FILE
@@ -46,7 +49,7 @@ class RunFolder:
         return str(self.path)
 
     @classmethod
-    def create(cls, model: str, dataset: str, output_dir: Optional[str] = None) -> "RunFolder":
+    def create(cls, model: str, dataset: str, output_dir: str | None = None) -> RunFolder:
         """Make a folder that no other run has.
 
         Args:
@@ -80,7 +83,7 @@ class RunFolder:
         return cls(path)
 
     @classmethod
-    def existing(cls, path: "str | os.PathLike[str]") -> "RunFolder":
+    def existing(cls, path: str | os.PathLike[str]) -> RunFolder:
         """The folder of an earlier run.
 
         Raises:
@@ -88,9 +91,7 @@ class RunFolder:
         """
         folder = cls(path)
         if not folder.config_file.is_file():
-            raise ConfigError(
-                f"{str(path)!r} is not the folder of a run: it has no {CONFIG_FILE}."
-            )
+            raise ConfigError(f"{str(path)!r} is not the folder of a run: it has no {CONFIG_FILE}.")
         return folder
 
     def write_config(self, config: Mapping[str, Any]) -> None:
@@ -105,7 +106,7 @@ class RunFolder:
         """Save the result; NaN becomes null, as JSON has no other word for it."""
         write_text(self.result_file, json.dumps(_json(result), indent=2, allow_nan=False) + "\n")
 
-    def read_result(self) -> Optional[dict[str, Any]]:
+    def read_result(self) -> dict[str, Any] | None:
         """The result, or None if the run has not finished."""
         if not self.result_file.is_file():
             return None
@@ -136,6 +137,7 @@ class RunFolder:
             if terminal.stream.isatty()
             else _PlainFormatter("%(asctime)s %(levelname)s %(message)s", "%H:%M:%S")
         )
+        terminal.addFilter(lambda record: not getattr(record, "file_only", False))
         before = logger.level
         handlers = (file_handler, terminal)
         for handler in handlers:

@@ -40,9 +40,7 @@ def _table(values: Mapping[str, float]) -> str:
     parts = []
     if at_k:
         rows = [[name, *(row.get(k) for k in cutoffs)] for name, row in at_k.items()]
-        parts.append(
-            tabulate(rows, headers=["", *(f"@{k}" for k in cutoffs)], floatfmt=".4f")
-        )
+        parts.append(tabulate(rows, headers=["", *(f"@{k}" for k in cutoffs)], floatfmt=".4f"))
     if single:
         parts.append(tabulate(list(single.items()), floatfmt=".4f", tablefmt="plain"))
     return "\n\n".join(parts)

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from recbole_residual.command import UsageError, main, parse
 
 ROOT = Path(__file__).parents[1]

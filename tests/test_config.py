@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from recbole_residual.config import ResidualConfig
 from recbole_residual.config_check import ConfigError, check_topk
 from recbole_residual.model import SASRecResidual

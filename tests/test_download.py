@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from recbole.utils import url as recbole_url
+
 from recbole_residual.config import ResidualConfig
 from recbole_residual.download import DatasetNotFoundError, ensure_dataset_files
 

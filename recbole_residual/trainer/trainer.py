@@ -6,7 +6,7 @@ import functools
 import os
 import random
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable
 
 import numpy as np
 import torch
@@ -14,8 +14,7 @@ from recbole.trainer import Trainer
 from recbole.utils import get_trainer as get_recbole_trainer
 
 from recbole_residual.compat import tensorboard_under
-from recbole_residual.evaluator import ResidualCollector, ResidualEvaluator, observing
-from recbole_residual.model.residual import scale_residual
+from recbole_residual.evaluator import register
 from recbole_residual.trainer.checkpoint import (
     BEST_FILE,
     RESUME_FILE,
@@ -23,8 +22,13 @@ from recbole_residual.trainer.checkpoint import (
     save_checkpoint,
 )
 
+if TYPE_CHECKING:
+    from recbole.trainer import Trainer as _Parent
+else:
+    _Parent = object
 
-class ResidualTrainerMixin:
+
+class ResidualTrainerMixin(_Parent):
     """Goes before one of RecBole's Trainer classes.
 
     The run's files are in ``config["checkpoint_dir"]``: ``checkpoint.pth`` holds the weights with
@@ -33,20 +37,19 @@ class ResidualTrainerMixin:
     """
 
     def __init__(self, config: Any, model: Any) -> None:
+        register()  # the metrics are collected by what it puts into RecBole's Trainer
         with tensorboard_under(os.path.join(config["checkpoint_dir"], "tensorboard")):
             super().__init__(config, model)
         self.saved_model_file = os.path.join(config["checkpoint_dir"], BEST_FILE)
         self.resume_file = os.path.join(config["checkpoint_dir"], RESUME_FILE)
-        self.eval_collector = ResidualCollector(config)
-        self.evaluator = ResidualEvaluator(config)
         self.stopped_early = False
 
     # Training ----------------------------------------------------------------------------------
 
     def training_alpha(self) -> AbstractContextManager:
         """The context in which training and early stopping happen: ``alpha_train`` in force."""
-        if hasattr(self.model, "alpha_train"):
-            return scale_residual(self.model, self.model.alpha_train)
+        if hasattr(self.model, "as_trained"):
+            return self.model.as_trained()
         return nullcontext()
 
     def fit(
@@ -56,9 +59,9 @@ class ResidualTrainerMixin:
         verbose: bool = True,
         saved: bool = True,
         show_progress: bool = False,
-        callback_fn: Optional[Callable[[int, float], None]] = None,
-    ) -> tuple[float, Optional[dict[str, float]]]:
-        """RecBole's ``fit`` at ``alpha_train``; with ``saved`` it can be resumed after any epoch."""
+        callback_fn: Callable[[int, float], None] | None = None,
+    ) -> tuple[float, dict[str, float] | None]:
+        """RecBole's ``fit`` at ``alpha_train``; if ``saved``, it can be resumed after any epoch."""
         self._train_data = train_data
         if self.stopped_early or (self.start_epoch >= self.epochs and self.start_epoch > 0):
             self.eval_collector.data_collect(train_data)
@@ -91,12 +94,16 @@ class ResidualTrainerMixin:
             "best_valid_score": float(self.best_valid_score),
             "best_valid_result": self.best_valid_result,
             "state_dict": dict(self.model.state_dict()),
-            "other_parameter": dict(self.model.other_parameter()),
+            "other_parameter": {
+                name: value
+                for name, value in self.model.other_parameter().items()
+                if not isinstance(value, torch.nn.Module)  # SASRecF: in state_dict already
+            },
         }
 
     # Evaluation --------------------------------------------------------------------------------
 
-    def load_weights(self, path: Optional[str] = None) -> None:
+    def load_weights(self, path: str | None = None) -> None:
         """Load the weights of a checkpoint, by default those with the best validation score."""
         checkpoint = load_checkpoint(path or self.saved_model_file, self.device)
         self.model.load_state_dict(checkpoint["state_dict"])
@@ -107,14 +114,13 @@ class ResidualTrainerMixin:
         self,
         eval_data: Any,
         load_best_model: bool = True,
-        model_file: Optional[str] = None,
+        model_file: str | None = None,
         show_progress: bool = False,
     ) -> Any:
-        """RecBole's ``evaluate``, with what this package's metrics observe in the same forwards."""
+        """RecBole's ``evaluate``, from checkpoints of this package."""
         if load_best_model and eval_data:
             self.load_weights(model_file)
-        with observing(self):
-            return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
+        return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
 
     # Resuming ----------------------------------------------------------------------------------
 
@@ -165,7 +171,7 @@ class ResidualTrainer(ResidualTrainerMixin, Trainer):
     """RecBole's Trainer with this package's additions."""
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _combined(recbole_class: type) -> type:
     if recbole_class is Trainer:
         return ResidualTrainer
@@ -191,10 +197,16 @@ def get_trainer(model_type: Any, model_class: type) -> type:
 
 def _random_state() -> dict[str, Any]:
     version, internal, gauss = random.getstate()
-    name, keys, position, has_gauss, cached = np.random.get_state()
+    name, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002, RecBole draws from it
     return {
         "python": [version, list(internal), gauss],
-        "numpy": [name, torch.from_numpy(np.asarray(keys, dtype=np.int64)), position, has_gauss, cached],
+        "numpy": [
+            name,
+            torch.from_numpy(np.asarray(keys, dtype=np.int64)),
+            position,
+            has_gauss,
+            cached,
+        ],
         "torch": torch.get_rng_state(),
         "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
     }
@@ -204,7 +216,7 @@ def _restore_random_state(state: dict[str, Any]) -> None:
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))
     name, keys, position, has_gauss, cached = state["numpy"]
-    np.random.set_state(
+    np.random.set_state(  # noqa: NPY002
         (name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, cached)
     )
     torch.set_rng_state(state["torch"].cpu())

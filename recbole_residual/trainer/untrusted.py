@@ -1,8 +1,9 @@
 """Checkpoints that plain RecBole wrote, read without running anything they bring along.
 
 Such a file is a pickle: its tensors, and a pickled Config. Unpickling may call any function the
-file names, so names are looked up in a short list here; the Config becomes an inert record, model
-classes become their names, and a file that needs more is refused with the name of what it wanted.
+file names, so names are looked up in a short list here. The Config becomes an inert record; classes
+of RecBole, torch.nn, pandas and the like become empty stand-ins that do nothing when called; and a
+file that needs more is refused with the name of what it wanted.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 import codecs
 import collections
 import enum
+import functools
 import importlib
 import io
 import pickle
 import types
 from pathlib import Path
-from typing import Any, Union
+from typing import IO, Any, Union
 
 import numpy as np
 import torch
@@ -24,10 +26,35 @@ from torch import serialization  # not torch.load, which a mend may have replace
 from recbole_residual.trainer.checkpoint import CheckpointError, PathLike
 
 
-class ConfigRecord:
+class StandIn:
+    """Stands for objects of a class that a checkpoint refers to: takes everything, does nothing.
+
+    Attributes:
+        module, name: the class that it stands for.
+    """
+
+    module: str
+    name: str
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> StandIn:
+        return object.__new__(cls)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        pass
+
+    def _nothing(self, *args: Any) -> None:
+        pass
+
+    __setstate__ = __setitem__ = append = extend = add = update = _nothing
+
+
+class ConfigRecord(StandIn):
     """What a checkpoint says of RecBole's Config: its attributes, none of its behaviour."""
 
     final_config_dict: dict[str, Any]
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
 
     def __getitem__(self, key: str) -> Any:
         return self.final_config_dict.get(key)
@@ -36,15 +63,27 @@ class ConfigRecord:
         return key in self.final_config_dict
 
 
-class ClassName:
-    """Stands for a class that a checkpoint refers to; cannot be called, so cannot run."""
+@functools.cache
+def _stand_in(module: str, name: str) -> type[StandIn]:
+    return type(name, (StandIn,), {"module": module, "name": name, "__module__": __name__})
 
-    def __init__(self, module: str, name: str) -> None:
-        self.module = module
-        self.name = name
 
-    def __repr__(self) -> str:
-        return f"<class {self.module}.{self.name}, not loaded>"
+_INERT = (
+    "recbole.",
+    "recbole_residual.",
+    "torch.nn.",
+    "pandas.",
+    "logging",
+    "yaml.",
+    "__main__",
+    "numpy.ndarray",
+    "numpy.core.multiarray._reconstruct",
+    "numpy._core.multiarray._reconstruct",
+    "numpy.core.numeric._frombuffer",
+    "numpy._core.numeric._frombuffer",
+    "builtins.slice",
+)
+"""What RecBole checkpoints refer to, by the start of its name, and is never needed to use them."""
 
 
 class UntrustedCheckpointError(CheckpointError):
@@ -65,13 +104,6 @@ def _latin1(text: str, encoding: str) -> bytes:
     return codecs.encode(text, encoding)
 
 
-def _number_dtype(*args: Any) -> np.dtype:
-    dtype = np.dtype(*args)
-    if dtype.hasobject:
-        raise UntrustedCheckpointError(f"numpy.dtype {dtype}")
-    return dtype
-
-
 def _numpy_scalar(dtype: np.dtype, data: bytes) -> Any:
     return np.frombuffer(data, dtype=dtype, count=1)[0]
 
@@ -83,7 +115,7 @@ _ALLOWED: dict[str, Any] = {
     "builtins.complex": complex,
     "builtins.bytearray": bytearray,
     "_codecs.encode": _latin1,
-    "numpy.dtype": _number_dtype,
+    "numpy.dtype": np.dtype,
     "numpy.core.multiarray.scalar": _numpy_scalar,
     "numpy._core.multiarray.scalar": _numpy_scalar,
     "torch.device": torch.device,
@@ -95,7 +127,19 @@ _ALLOWED: dict[str, Any] = {
 
 _STORAGES = frozenset(
     f"{kind}Storage"
-    for kind in "Float Double Half BFloat16 Long Int Short Char Byte Bool Untyped".split()
+    for kind in [
+        "Float",
+        "Double",
+        "Half",
+        "BFloat16",
+        "Long",
+        "Int",
+        "Short",
+        "Char",
+        "Byte",
+        "Bool",
+        "Untyped",
+    ]
 )
 
 
@@ -116,11 +160,8 @@ def _lookup(module: str, name: str) -> Any:
         member = getattr(importlib.import_module(module), name, None)
         if isinstance(member, type) and issubclass(member, enum.Enum):
             return member
-    if module.startswith(("recbole.model.", "recbole_residual.model.")) or module in (
-        "yaml.loader",
-        "__main__",
-    ):
-        return ClassName(module, name)
+    if wanted.startswith(_INERT):
+        return _stand_in(module, name)
     raise UntrustedCheckpointError(wanted)
 
 
@@ -147,7 +188,7 @@ _PICKLE.__dict__.update(
 
 
 def load_recbole_checkpoint(
-    path: Union[PathLike, io.IOBase], map_location: Any = "cpu", trust_checkpoint: bool = False
+    path: Union[PathLike, IO[bytes]], map_location: Any = "cpu", trust_checkpoint: bool = False
 ) -> dict[str, Any]:
     """Load a checkpoint that RecBole's Trainer wrote.
 

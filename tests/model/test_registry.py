@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from recbole.model.sequential_recommender import SASRec
+
 from recbole_residual.model import registry
 from recbole_residual.model.registry import UnknownModelError, get_model, register_model
 
@@ -14,7 +15,7 @@ def test_own_models_first_then_recboles() -> None:
 def test_unknown_model_names_the_nearest_and_lists_what_there_is() -> None:
     with pytest.raises(UnknownModelError, match="Did you mean 'SASRecResidual'"):
         get_model("SASRecResidaul")
-    with pytest.raises(UnknownModelError, match="SASRecResidual.*GRU4Rec"):
+    with pytest.raises(UnknownModelError, match=r"SASRecResidual.*GRU4Rec"):
         get_model("nothing like it")
 
 

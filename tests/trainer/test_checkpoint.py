@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+
 from recbole_residual.trainer.checkpoint import (
     CheckpointError,
     atomic_path,

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import codecs
+import logging
 import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from recbole.config import Config
+
 from recbole_residual.trainer.checkpoint import CheckpointError
 from recbole_residual.trainer.untrusted import (
-    ClassName,
     ConfigRecord,
+    StandIn,
     UntrustedCheckpointError,
     load_recbole_checkpoint,
 )
-
 from tests.conftest import SMALL
 
 
@@ -53,21 +56,38 @@ def test_recboles_checkpoint_is_read(tmp_path: Path, config: Config) -> None:
     assert record["model"] == "SASRec"
     assert record["hidden_size"] == SMALL["hidden_size"]
     assert record["eval_args"] == config["eval_args"]
-    assert isinstance(record.model_class, ClassName)
+    assert issubclass(record.model_class, StandIn)
+    assert record.model_class.name == "SASRec"
     assert "no such key" not in record
 
 
-def test_a_class_of_the_file_cannot_be_called(tmp_path: Path) -> None:
+def test_a_class_that_the_file_calls_does_nothing(tmp_path: Path) -> None:
     class Calls:
         def __reduce__(self):
-            from recbole.model.sequential_recommender.sasrec import SASRec
+            return (Config, ("SASRec", "ml-100k", None, {"alpha": "open('ran', 'w')"}))
 
-            return (SASRec, ({}, None))
+    class Loads:
+        def __reduce__(self):
+            return (pd.read_pickle, ("nothing.pkl",))
 
     path = tmp_path / "c.pth"
-    save_as_recbole(path, other=Calls())
-    with pytest.raises(CheckpointError, match="not callable"):
-        load_recbole_checkpoint(path)
+    save_as_recbole(path, other=[Calls(), Loads()])
+    called, loaded = load_recbole_checkpoint(path)["other"]
+    assert isinstance(called, ConfigRecord)
+    assert isinstance(loaded, StandIn)
+    assert not Path("ran").exists()
+
+
+def test_a_model_that_keeps_layers_and_its_dataset_in_the_checkpoint(tmp_path: Path) -> None:
+    """As SASRecF does."""
+    frame = pd.DataFrame({"item_id": ["a", "b"], "year": [1.0, 2.0]})
+    layer = torch.nn.ModuleDict({"item": torch.nn.Embedding(3, 2)})
+    layer.logger, layer.frame = logging.getLogger(), frame
+    path = tmp_path / "c.pth"
+    save_as_recbole(path, other_parameter={"feature_embed_layer": layer})
+    state = load_recbole_checkpoint(path)
+    assert isinstance(state["other_parameter"]["feature_embed_layer"], StandIn)
+    assert state["state_dict"]["weight"].tolist() == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -97,10 +117,14 @@ def test_what_is_not_on_the_list_is_refused_by_name(
     assert not Path("ran").exists()
 
 
-def test_object_arrays_are_refused(tmp_path: Path) -> None:
+def test_other_encodings_are_refused(tmp_path: Path) -> None:
+    class Payload:
+        def __reduce__(self):
+            return (codecs.encode, ("text", "rot13"))
+
     path = tmp_path / "c.pth"
-    save_as_recbole(path, other=np.dtype("O"))
-    with pytest.raises(UntrustedCheckpointError, match="dtype"):
+    save_as_recbole(path, other=Payload())
+    with pytest.raises(UntrustedCheckpointError, match="rot13"):
         load_recbole_checkpoint(path)
 
 

@@ -1,6 +1,7 @@
 """The models: short files, one class each, over RecBole's own."""
 
 from recbole_residual.model.bert4rec_residual import BERT4RecResidual
+from recbole_residual.model.bsarec import BSARec, BSARecResidual
 from recbole_residual.model.duorec import DuoRec, DuoRecResidual
 from recbole_residual.model.gru4rec_residual import GRU4RecResidual
 from recbole_residual.model.registry import get_model, register_model
@@ -9,6 +10,8 @@ from recbole_residual.model.sasrec_uniform import SASRecUniform
 
 __all__ = [
     "BERT4RecResidual",
+    "BSARec",
+    "BSARecResidual",
     "DuoRec",
     "DuoRecResidual",
     "GRU4RecResidual",

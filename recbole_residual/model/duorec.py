@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from recbole.model.sequential_recommender import SASRec
 
-from recbole_residual.model.controls import CHOICES, check_choice
+from recbole_residual.model.controls import check_choice
 from recbole_residual.model.objective import target_list_field
 from recbole_residual.model.registry import register_model
 from recbole_residual.model.same_target import ItemSequences, SameTarget
@@ -135,5 +135,3 @@ class DuoRecResidual(DuoRec, SASRecResidual):
     Config keys:
         those of :class:`DuoRec` and of :class:`SASRecResidual`.
     """
-
-    config_choices = {**CHOICES, **DuoRec.config_choices}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from recbole_residual.model import controls
 from recbole_residual.model.registry import register_model
 from recbole_residual.model.sasrec_residual import SASRecResidual
 from recbole_residual.model.switches import hook_uniform_attention
@@ -26,7 +25,7 @@ class SASRecUniform(SASRecResidual):
         those of :class:`SASRecResidual`, ``attention`` always being ``uniform``.
     """
 
-    config_choices = {**controls.CHOICES, "attention": ("uniform",)}
+    config_choices = {"attention": ("uniform",)}
 
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from recbole_residual.decomposition.mixing import Block, attention_kind
+from recbole_residual.decomposition.positions import RecentPositions
 from recbole_residual.model.residual import attention_blocks, residual_factor
 
 
@@ -60,21 +61,14 @@ class AttentionState:
     alpha: float
 
     @property
-    def sigma(self) -> torch.Tensor:
-        """``sqrt(var(z) + eps)`` of what LayerNorm really divides by, [B, L]."""
+    def inverse_sigma(self) -> torch.Tensor:
+        """``1 / sqrt(var(z) + eps)`` of what LayerNorm really sees, [B, L]."""
         z = self.z if self.padding is None else self.z + self.padding
-        return layer_norm_sigma(self.norm, z)
+        return inverse_sigma(self.norm, z)
 
-    def take(self, index: torch.Tensor, valid: torch.Tensor) -> AttentionState:
-        """The state at some positions only, as queries and as keys.
-
-        Args:
-            index: positions to keep in each row, [B, K].
-            valid: which of them are real, [B, K].
-
-        Returns:
-            AttentionState: with K in the place of L.
-        """
+    def take(self, positions: RecentPositions) -> AttentionState:
+        """The state at some positions only, as queries and as keys: K in the place of L."""
+        index = positions.index
         n_heads, n_dim, n_kept = self.weights.shape[1], self.z.shape[-1], index.shape[1]
         vectors = index.unsqueeze(-1).expand(-1, -1, n_dim)
         rows = index[:, None, :, None].expand(-1, n_heads, -1, self.weights.shape[-1])
@@ -85,7 +79,7 @@ class AttentionState:
 
         return replace(
             self,
-            mask=valid,
+            mask=positions.valid,
             values=kept(self.values),
             weights=self.weights.gather(2, rows).gather(3, columns),
             own_weight=self.own_weight.gather(2, index[:, None, :].expand(-1, n_heads, -1)),
@@ -126,9 +120,9 @@ def to_work(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.dtype == torch.float64 else tensor.float()
 
 
-def layer_norm_sigma(norm: nn.LayerNorm, z: torch.Tensor) -> torch.Tensor:
-    """``sqrt(var(z) + eps)`` over the last dimension, [..., D] -> [...]."""
-    return torch.sqrt(to_work(z).var(dim=-1, unbiased=False) + norm.eps)
+def inverse_sigma(norm: nn.LayerNorm, z: torch.Tensor) -> torch.Tensor:
+    """``1 / sqrt(var(z) + eps)`` as LayerNorm works it out, [..., D] -> [...]."""
+    return torch.native_layer_norm(to_work(z), z.shape[-1:], None, None, norm.eps)[2].squeeze(-1)
 
 
 def without_autocast(tensor: torch.Tensor) -> torch.autocast:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Callable
 
 import torch
@@ -16,7 +17,14 @@ from recbole_residual.decomposition.blocks import (
     model_layers,
     tapped,
 )
-from recbole_residual.decomposition.ratios import attention_ratios, feed_forward_ratios
+from recbole_residual.decomposition.maps import attention_map, contribution_map
+from recbole_residual.decomposition.parts import Parts, attention_parts
+from recbole_residual.decomposition.positions import recent_positions
+from recbole_residual.decomposition.ratios import (
+    attention_ratios,
+    feed_forward_ratios,
+    head_ratios,
+)
 from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import (
     ATTENTION_STAGES,
@@ -25,13 +33,22 @@ from recbole_residual.decomposition.stages import (
 )
 
 
+@dataclass
 class _Forward:
-    """What the layers of one forward have reported so far."""
+    """What the layers of one forward have reported so far, by index of the layer."""
 
-    def __init__(self) -> None:
-        self.mask: torch.Tensor | None = None
-        self.ratios: dict[tuple[int, str], torch.Tensor] = {}
-        self.alpha: dict[int, float] = {}
+    mask: torch.Tensor
+    map_mask: torch.Tensor | None = None
+    alpha: list[float] = field(default_factory=list)
+    ratios: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+    tensors: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+
+    def add(self, **tensors: torch.Tensor) -> None:
+        for name, tensor in tensors.items():
+            self.tensors.setdefault(name, []).append(tensor)
+
+    def stack(self, name: str) -> torch.Tensor | None:
+        return torch.stack(self.tensors[name]) if name in self.tensors else None
 
 
 class _Observer:
@@ -42,48 +59,84 @@ class _Observer:
         model: nn.Module,
         callback: Callable[[Decomposition], None],
         stages: Sequence[str],
+        maps: bool,
+        recent: int | None,
+        heads: bool,
+        parts: bool,
     ) -> None:
+        if recent is not None and (not maps or recent < 1):
+            raise ValueError(f"recent = {recent!r} is a number of positions of maps=True, from 1.")
         self.layers = model_layers(model)
         self.stages = check_stages(stages)
-        self._attention = tuple(name for name in self.stages if name in ATTENTION_STAGES)
-        self._feed_forward = tuple(name for name in self.stages if name in FEED_FORWARD_STAGES)
+        self.attention_stages = tuple(name for name in self.stages if name in ATTENTION_STAGES)
+        self.feed_forward_stages = tuple(
+            name for name in self.stages if name in FEED_FORWARD_STAGES
+        )
         self._callback = callback
+        self._maps, self._recent, self._heads, self._parts = maps, recent, heads, parts
         self._last_position = "[MASK]" if isinstance(model, BERT4Rec) else "item"
-        self._forward = _Forward()
+        self._forward: _Forward | None = None
 
     def on_attention(self, index: int, state: AttentionState) -> None:
-        if index in self._forward.alpha:  # what came before was left by a forward that broke off
-            self._forward = _Forward()
-        self._forward.mask = state.mask
-        self._forward.alpha[index] = state.alpha
-        ratios = attention_ratios(state, self._attention)
-        self._forward.ratios.update(zip([(index, name) for name in self._attention], ratios))
-        self._emit()
+        if index == 0:  # opens a new forward, also after one that broke off half-way
+            self._forward = _Forward(state.mask)
+        forward = self._forward
+        if forward is None or len(forward.alpha) != index:
+            raise RuntimeError("The layers of the model ran out of order: not a whole forward.")
+        forward.alpha.append(state.alpha)
+        for name, ratios in zip(
+            self.attention_stages, attention_ratios(state, self.attention_stages)
+        ):
+            forward.ratios.setdefault(name, []).append(ratios)
+        if self._heads:
+            forward.add(head_ratios=head_ratios(state))
+        if self._maps:
+            shown = state
+            if self._recent is not None:
+                shown = state.take(recent_positions(state.mask, self._recent))
+            forward.map_mask = shown.mask
+            forward.add(contributions=contribution_map(shown), attention=attention_map(shown))
+        if self._parts:
+            forward.add(**attention_parts(state))
+        if index == len(self.layers) - 1 and not self.feed_forward_stages:
+            self._emit(forward)
 
     def on_feed_forward(self, index: int, state: FeedForwardState) -> None:
-        ratios = feed_forward_ratios(state, self._feed_forward)
-        self._forward.ratios.update(zip([(index, name) for name in self._feed_forward], ratios))
-        self._emit()
+        assert self._forward is not None
+        for name, ratios in zip(
+            self.feed_forward_stages, feed_forward_ratios(state, self.feed_forward_stages)
+        ):
+            self._forward.ratios.setdefault(name, []).append(ratios)
+        if index == len(self.layers) - 1:
+            self._emit(self._forward)
 
-    def _emit(self) -> None:
-        forward, mask = self._forward, self._forward.mask
-        if mask is None or len(forward.ratios) < len(self.layers) * len(self.stages):
-            return
-        self._forward = _Forward()
-        ratios = [
-            torch.stack([forward.ratios[index, name] for name in self.stages])
-            for index in range(len(self.layers))
-        ]
+    def _emit(self, forward: _Forward) -> None:
+        self._forward = None
+        labels = tuple(layer.label for layer in self.layers)
+        parts = None
+        if self._parts:
+            kept = {name: torch.stack(forward.tensors[name]) for name in _PART_TENSORS}
+            parts = Parts(layers=labels, mask=forward.mask, **kept)
         self._callback(
             Decomposition(
-                layers=tuple(layer.label for layer in self.layers),
+                layers=labels,
                 stages=self.stages,
-                ratios=torch.stack(ratios),
-                mask=mask,
+                ratios=torch.stack(
+                    [torch.stack(forward.ratios[name]) for name in self.stages], dim=1
+                ),
+                mask=forward.mask,
                 last_position=self._last_position,
-                alpha=tuple(forward.alpha[index] for index in range(len(self.layers))),
+                alpha=tuple(forward.alpha),
+                head_ratios=forward.stack("head_ratios"),
+                contributions=forward.stack("contributions"),
+                attention=forward.stack("attention"),
+                map_mask=forward.map_mask,
+                parts=parts,
             )
         )
+
+
+_PART_TENSORS = ("before_norm", "after_norm", "z", "h")
 
 
 @contextmanager
@@ -91,6 +144,11 @@ def observe(
     model: nn.Module,
     callback: Callable[[Decomposition], None],
     stages: Sequence[str] = ATTENTION_STAGES,
+    *,
+    maps: bool = False,
+    recent: int | None = None,
+    heads: bool = False,
+    parts: bool = False,
 ) -> Iterator[None]:
     """Decompose every forward of ``model`` inside the context, without a forward of its own.
 
@@ -103,11 +161,15 @@ def observe(
         callback: called once per forward with its :class:`Decomposition`, as soon as the last
             layer is done.
         stages: names out of ``attn``, ``res``, ``ln``, ``ffn`` and ``ffn_ln``.
+        maps: whether to work out the contribution and attention maps too.
+        recent: only the maps of this many most recent positions, aligned at the right.
+        heads: whether to work out the ratios of each head, stage ``attn``.
+        parts: whether to keep the parts themselves, for :meth:`Decomposition.completeness`.
 
     Raises:
         NoAttentionError: if the model has no attention block.
         TrainingModeError: at a forward in training mode.
-        ValueError: if a stage is unknown.
+        ValueError: if a stage is unknown, or ``recent`` is not usable.
 
     Example:
         >>> from recbole.model.layers import TransformerEncoder
@@ -117,7 +179,7 @@ def observe(
         ...     _ = encoder(torch.randn(5, 3, 8), causal)
         torch.Size([2, 3, 5, 3]) tensor(0.)
     """
-    observer = _Observer(model, callback, stages)
-    feed_forward = observer.on_feed_forward if observer._feed_forward else None
+    observer = _Observer(model, callback, stages, maps, recent, heads, parts)
+    feed_forward = observer.on_feed_forward if observer.feed_forward_stages else None
     with tapped(model, observer.layers, observer.on_attention, feed_forward):
         yield

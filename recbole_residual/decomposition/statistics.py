@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pandas as pd
 import torch
 
-from recbole_residual.decomposition.result import Decomposition
+from recbole_residual.decomposition.positions import positions_from_end
+
+if TYPE_CHECKING:
+    from recbole_residual.decomposition.result import Decomposition
 
 POSITION_GROUPS = ("all", "last", "last-1", "last-2")
 """Every valid position, and the last three of them counted from the end."""
@@ -16,22 +21,6 @@ BIN_WIDTH = 1e-4
 _N_BINS = round(1 / BIN_WIDTH) + 1  # centred on 0, BIN_WIDTH, ..., 1, so that 0 and 1 are exact
 
 
-def positions_from_end(mask: torch.Tensor) -> torch.Tensor:
-    """Distance of each valid position from the last valid one (0 for that one itself).
-
-    Args:
-        mask: valid positions, [B, L].
-
-    Returns:
-        torch.Tensor: int64, meaningless at padding, [B, L].
-
-    Example:
-        >>> positions_from_end(torch.tensor([[True, True, True, False]])).tolist()
-        [[2, 1, 0, 0]]
-    """
-    return mask.sum(dim=1, keepdim=True) - mask.cumsum(dim=1)
-
-
 class RatioStatistics:
     """Streaming mean, standard deviation, median and count of mixing ratios.
 
@@ -40,6 +29,7 @@ class RatioStatistics:
     The median comes from a histogram with bins of :data:`BIN_WIDTH`.
 
     Example:
+        >>> from recbole_residual.decomposition import Decomposition
         >>> seen = Decomposition(
         ...     layers=("1",), stages=("gate",), mask=torch.tensor([[True, True, False]]),
         ...     ratios=torch.tensor([[[[0.0, 0.5, 0.0]]]]),

@@ -1,10 +1,55 @@
-"""recbole-residual: how much a sequential recommender leans on the last item, and why."""
+"""recbole-residual: how much a sequential recommender leans on the last item, and why.
 
-from recbole_residual import compat as _compat  # mends what newer numpy and pandas break first
-from recbole_residual.model.residual import residual_alpha, scale_residual
-from recbole_residual.model.sasrec_residual import SASRecResidual
+The names below are loaded when they are first used, so that ``import recbole_residual`` and
+``recbole-residual --help`` do not wait for torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from recbole_residual import compat as _compat
 from recbole_residual.version import __version__
 
-__all__ = ["SASRecResidual", "__version__", "residual_alpha", "scale_residual"]
+if TYPE_CHECKING:
+    from recbole_residual.decomposition import capture, decompose
+    from recbole_residual.evaluator.register import register
+    from recbole_residual.model import SASRecResidual, register_model
+    from recbole_residual.model.residual import residual_alpha, scale_residual
+    from recbole_residual.quick_start import load_run, resume_run, run_recbole_residual
+
+_HOMES = {
+    "SASRecResidual": "recbole_residual.model",
+    "capture": "recbole_residual.decomposition",
+    "decompose": "recbole_residual.decomposition",
+    "load_run": "recbole_residual.quick_start",
+    "register": "recbole_residual.evaluator",
+    "register_model": "recbole_residual.model",
+    "residual_alpha": "recbole_residual.model.residual",
+    "resume_run": "recbole_residual.quick_start",
+    "run_recbole_residual": "recbole_residual.quick_start",
+    "scale_residual": "recbole_residual.model.residual",
+}
+
+__all__ = [
+    "SASRecResidual",
+    "__version__",
+    "capture",
+    "decompose",
+    "load_run",
+    "register",
+    "register_model",
+    "residual_alpha",
+    "resume_run",
+    "run_recbole_residual",
+    "scale_residual",
+]
 
 _compat.mend_numpy2_names()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

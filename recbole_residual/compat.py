@@ -1,6 +1,7 @@
 """What RecBole 1.2.1 breaks on newer libraries, mended. One function each, named after the fault.
 
-A mend does nothing where the library at hand is not affected, and nothing twice.
+A mend does nothing where the library at hand is not affected, and nothing twice. Importing this
+module loads numpy alone, which is all that the mend at the package's import needs.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import functools
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import numpy as np
-import pandas as pd
-import torch
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _MENDED = "_recbole_residual_mend"
 
@@ -73,6 +75,8 @@ def mend_pandas3_chained_fillna(dataset_class: type) -> None:
     Args:
         dataset_class: RecBole's Dataset.
     """
+    import pandas as pd
+
     if _major(pd) < (3, 0):
         return
     _wrap_once(dataset_class, "_fill_nan", lambda original: fill_missing)
@@ -97,6 +101,8 @@ def fill_missing(dataset: Any) -> None:
 
 
 def _with_filled_sequences(original: Callable) -> Callable:
+    import pandas as pd
+
     read_csv = pd.read_csv
 
     def read_filled(*args: Any, **kwargs: Any) -> pd.DataFrame:
@@ -118,6 +124,8 @@ def mend_pandas3_series_agg(dataset_class: type, sequential_class: type) -> None
         dataset_class: RecBole's Dataset.
         sequential_class: RecBole's SequentialDataset.
     """
+    import pandas as pd
+
     if _major(pd) < (3, 0):
         return
     for owner, name in (
@@ -130,6 +138,8 @@ def mend_pandas3_series_agg(dataset_class: type, sequential_class: type) -> None
 
 
 def _with_cellwise_agg(original: Callable) -> Callable:
+    import pandas as pd
+
     agg: Callable = pd.Series.agg  # type: ignore[misc]
 
     def cellwise(series: pd.Series, func: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -155,6 +165,8 @@ def mend_torch26_load(trainer_class: type) -> None:
     Args:
         trainer_class: RecBole's Trainer.
     """
+    import torch
+
     if _major(torch) < (2, 6):
         return
     for name in ("evaluate", "resume_checkpoint"):
@@ -162,6 +174,8 @@ def mend_torch26_load(trainer_class: type) -> None:
 
 
 def _with_allow_list(original: Callable) -> Callable:
+    import torch
+
     from recbole_residual.trainer.untrusted import load_recbole_checkpoint
 
     def mended(*args: Any, **kwargs: Any) -> Any:

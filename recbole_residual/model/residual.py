@@ -144,6 +144,16 @@ def set_residual_stream(block: nn.Module, stream: Stream) -> None:
     block.__dict__[_STREAM] = stream
 
 
+def residual_of(block: nn.Module, block_input: torch.Tensor) -> torch.Tensor:
+    """What the residual of ``block`` carries, before ``alpha``: its input, or the stream it was
+    given by :func:`set_residual_stream`. To be asked when the block begins, [B, L, D]."""
+    stream: Stream | None = block.__dict__.get(_STREAM)
+    if stream is None:
+        return block_input
+    assert stream.stream is not None
+    return stream.stream
+
+
 def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float]:
     """Check a residual factor and spread it over the layers.
 
@@ -203,8 +213,7 @@ class _Scaling:
         return self.entries[-1][1]
 
     def _keep_input(self, module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
-        stream: Stream | None = module.__dict__.get(_STREAM)
-        self._input = args[0] if stream is None else stream.stream
+        self._input = residual_of(module, args[0])
 
     def _keep_branch(self, module: nn.Module, args: tuple, output: torch.Tensor) -> None:
         self._branch = output

@@ -107,53 +107,49 @@ class BERT4RecResidual(ResidualMixin, BERT4Rec):
             interaction[self.ITEM_SEQ],
             interaction[target_list_field(self.ITEM_SEQ)],
         )
-        length = interaction[self.ITEM_SEQ_LEN] + 1
-        whole = self._with_last_target(item_seq[:, :1], targets, length)
-        length = length.clamp(max=self.max_seq_length)
-        chosen = mask_at_random(length, whole.shape[1], self.mask_ratio, self.ft_ratio)
+        too_long = interaction[self.ITEM_SEQ_LEN] >= self.max_seq_length
+        whole = self._with_last_target(item_seq[:, :1], targets, too_long)
+        maskable = whole > 0
+        if self.loss_type == "BPR":
+            drawn = interaction[negative_list_field(self.ITEM_SEQ, self.neg_prefix)]
+            negatives = self._with_last_target(torch.zeros_like(drawn[:, :1]), drawn, too_long)
+            maskable = negatives[..., 0] > 0  # a first item was never a target: no negatives
+        chosen = mask_at_random(maskable, self.mask_ratio, self.ft_ratio)
         hidden = self.forward(whole.masked_fill(chosen, self.mask_token))
         # the output bias is one more dimension, in which every position is 1
-        hidden = torch.nn.functional.pad(hidden, (0, 1), value=1.0)
+        hidden = torch.nn.functional.pad(hidden[chosen], (0, 1), value=1.0)
         weight = self.item_embedding.weight[: self.n_items]
         weight = torch.cat([weight, self.output_bias.unsqueeze(1)], dim=1)
         if self.loss_type == "BPR":
-            drawn = interaction[negative_list_field(self.ITEM_SEQ, self.neg_prefix)]
-            negatives = self._with_last_target(torch.zeros_like(drawn[:, :1]), drawn, length)
-            chosen &= negatives[..., 0] > 0  # a first item was never a target: no negatives
-            return pairwise_loss(hidden[chosen], weight, whole[chosen], negatives[chosen])
-        return linear_cross_entropy(hidden[chosen], weight, whole[chosen], self.logits_chunk)
+            return pairwise_loss(hidden, weight, whole[chosen], negatives[chosen])
+        return linear_cross_entropy(hidden, weight, whole[chosen], self.logits_chunk)
 
     def _with_last_target(
-        self, first: torch.Tensor, following: torch.Tensor, length: torch.Tensor
+        self, first: torch.Tensor, following: torch.Tensor, too_long: torch.Tensor
     ) -> torch.Tensor:
-        """Put the first column and all following ones together; what is longer than the model's
-        window loses its first, [B, 1, ...] and [B, L, ...] to [B, L + 1 or L, ...]."""
+        """The first column and all following ones; rows that are longer than the model's window
+        lose the first, [B, 1, ...] and [B, L, ...] to [B, L + 1 or L, ...]."""
         whole = torch.cat([first, following], dim=1)
         if whole.shape[1] <= self.max_seq_length:
             return whole
-        too_long = (length > self.max_seq_length).view(-1, *[1] * (whole.dim() - 1))
-        return torch.where(too_long, following, whole[:, :-1])
+        shape = (-1, *[1] * (whole.dim() - 1))
+        return torch.where(too_long.view(shape), following, whole[:, :-1])
 
 
-def mask_at_random(
-    length: torch.Tensor, width: int, mask_ratio: float, ft_ratio: float
-) -> torch.Tensor:
+def mask_at_random(maskable: torch.Tensor, mask_ratio: float, ft_ratio: float) -> torch.Tensor:
     """Choose the positions that [MASK] takes, for all sequences at once.
 
     Args:
-        length: number of items of each sequence, [B].
-        width: width that they are padded to.
-        mask_ratio: probability with which each position is chosen.
-        ft_ratio: probability with which a sequence has its last position chosen and no other, as at
+        maskable: positions that may be chosen, at least one in each row, bool [B, L].
+        mask_ratio: probability with which each of them is chosen.
+        ft_ratio: probability with which a sequence has its last one chosen and no other, as at
             inference. So has a sequence in which chance has chosen none.
 
     Returns:
-        torch.Tensor: bool, at least one in each row, none at padding, [B, width].
+        torch.Tensor: bool, at least one in each row, [B, L].
     """
-    position = torch.arange(width, device=length.device)
-    length = length.unsqueeze(1)
-    chosen = torch.rand(len(length), width, device=length.device) < mask_ratio
-    chosen &= position < length
-    only_last = torch.rand(len(length), 1, device=length.device) < ft_ratio
+    chosen = maskable & (torch.rand(maskable.shape, device=maskable.device) < mask_ratio)
+    only_last = torch.rand(len(maskable), 1, device=maskable.device) < ft_ratio
     only_last |= ~chosen.any(dim=1, keepdim=True)
-    return torch.where(only_last, position == length - 1, chosen)
+    order = maskable.cumsum(dim=1)
+    return torch.where(only_last, maskable & (order == order[:, -1:]), chosen)

@@ -13,7 +13,7 @@ from torch import nn
 
 from recbole_residual.decomposition.mixing import Block, attention_kind
 from recbole_residual.decomposition.positions import RecentPositions
-from recbole_residual.model.residual import attention_blocks, residual_factor
+from recbole_residual.model.residual import _STREAM, attention_blocks, residual_factor
 
 
 class TrainingModeError(RuntimeError):
@@ -41,8 +41,9 @@ class AttentionState:
         branch: what ``dense`` gives for that context, its bias included, [B, L, D].
         z: what LayerNorm sees, without anything from padding, [B, L, D].
         padding: what padding adds to ``z``; None for blocks that take nothing from it, [B, L, D].
-        x: input of the block, [B, L, D].
-        h: output of the block, [B, L, D].
+        x: what the residual carries: the input of the block, or the stream of a pre-LN model,
+            [B, L, D].
+        h: what LayerNorm gives, [B, L, D].
         alpha: residual factor in force.
     """
 
@@ -102,8 +103,9 @@ class FeedForwardState:
         mask: valid positions, [B, L].
         branch: output of the second dense layer, its bias included, [B, L, D].
         z: what LayerNorm sees, [B, L, D].
-        h: output of the block, [B, L, D].
         alpha: residual factor in force.
+        carries_stream: whether its residual carries the sum before the LayerNorm of the attention
+            block (a pre-LN model), and not what comes out of it.
     """
 
     dense: nn.Linear
@@ -111,8 +113,8 @@ class FeedForwardState:
     mask: torch.Tensor
     branch: torch.Tensor
     z: torch.Tensor
-    h: torch.Tensor
     alpha: float
+    carries_stream: bool
 
 
 def to_work(tensor: torch.Tensor) -> torch.Tensor:
@@ -130,12 +132,26 @@ def without_autocast(tensor: torch.Tensor) -> torch.autocast:
     return torch.autocast(device_type=tensor.device.type, enabled=False)
 
 
+class _Seen(dict[str, torch.Tensor]):
+    """Tensors of one forward of a block by name, with an error that says which one is missing."""
+
+    def __init__(self, block: nn.Module) -> None:
+        super().__init__()
+        self._block = type(block).__name__
+
+    def __missing__(self, name: str) -> torch.Tensor:
+        raise RuntimeError(
+            f"This {self._block} ran without its {name!r}, so it cannot be decomposed: its forward "
+            "does not call the submodules that RecBole's block calls."
+        )
+
+
 class _Tap:
     """Hooks on one block that keep tensors until its LayerNorm has run."""
 
     def __init__(self, block: Block, *names: str) -> None:
         self.block = block
-        self.seen: dict[str, torch.Tensor] = {}
+        self.seen = _Seen(block)
         self._handles = [
             block.register_forward_pre_hook(self._start),
             block.LayerNorm.register_forward_hook(self._finish),
@@ -155,7 +171,9 @@ class _Tap:
     def _start(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if module.training:
             raise TrainingModeError(module)
-        self.seen = {"x": args[0].detach()}
+        stream = vars(module).get(_STREAM)
+        self.seen = _Seen(module)
+        self.seen["x"] = (args[0] if stream is None else stream.stream).detach()
         if len(args) > 1:
             self.seen["second"] = args[1].detach()
 
@@ -163,12 +181,12 @@ class _Tap:
     def _finish(self, module: nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> None:
         # A forward hook is handed what the pre-hooks made of the input: the z of this LayerNorm,
         # whatever scaled it and in whatever order the hooks were set.
-        seen, self.seen = self.seen, {}
+        seen, self.seen = self.seen, _Seen(self.block)
         seen["z"], seen["h"] = args[0].detach(), output.detach()
         with without_autocast(output):
             self.report(seen)
 
-    def report(self, seen: dict[str, torch.Tensor]) -> None:
+    def report(self, seen: _Seen) -> None:
         raise NotImplementedError
 
     def remove(self) -> None:
@@ -188,7 +206,7 @@ class _AttentionTap(_Tap):
         self._item_mask = item_mask
         super().__init__(block, self._kind.value, "dense", *self._kind.outputs)
 
-    def _valid(self, seen: dict[str, torch.Tensor]) -> torch.Tensor:
+    def _valid(self, seen: _Seen) -> torch.Tensor:
         """Valid positions, [B, L]: keys that the last query may see, or items that are not 0."""
         second = seen.get("second")
         if second is None or second.dim() != 4:
@@ -196,10 +214,11 @@ class _AttentionTap(_Tap):
         # RecBole adds -10000 to the scores of a masked key, and 0 to those of a visible one.
         return (second[:, 0, -1, :] > -5000).expand(seen["z"].shape[0], -1)
 
-    def report(self, seen: dict[str, torch.Tensor]) -> None:
+    def report(self, seen: _Seen) -> None:
         mask = self._valid(seen)
         if not self._kind.masks_padding:
-            seen = {name: to_work(tensor) for name, tensor in seen.items()}
+            for name, tensor in seen.items():
+                seen[name] = to_work(tensor)
         weights = self._kind.matrix(self.block, seen)
         values, context, branch, z = (
             seen[self._kind.value],
@@ -245,7 +264,7 @@ class _FeedForwardTap(_Tap):
         self._mask = mask
         super().__init__(block, "dense_2")
 
-    def report(self, seen: dict[str, torch.Tensor]) -> None:
+    def report(self, seen: _Seen) -> None:
         self._sink(
             FeedForwardState(
                 dense=self.block.dense_2,
@@ -253,8 +272,8 @@ class _FeedForwardTap(_Tap):
                 mask=self._mask(),
                 branch=seen["dense_2"],
                 z=seen["z"],
-                h=seen["h"],
                 alpha=residual_factor(self.block),
+                carries_stream=_STREAM in vars(self.block),
             )
         )
 

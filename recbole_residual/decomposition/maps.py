@@ -51,6 +51,7 @@ def _triangles(state: AttentionState) -> torch.Tensor:
     return triangles
 
 
+@torch.no_grad()
 def contribution_map(state: AttentionState) -> torch.Tensor:
     """Norm of what each position takes from each other one, after the LayerNorm.
 
@@ -91,6 +92,7 @@ def _kept(state: AttentionState) -> torch.Tensor:
     return residual + nn.functional.linear(own, to_work(state.dense.weight))
 
 
+@torch.no_grad()
 def attention_map(state: AttentionState) -> torch.Tensor:
     """Mixing weights averaged over heads, 0 at padding, [B, L, L]."""
     weights = to_work(state.weights.mean(dim=1))

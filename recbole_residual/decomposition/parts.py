@@ -55,6 +55,7 @@ class Parts:
         return pd.DataFrame(rows, columns=["layer", "output", "error", "largest"])
 
 
+@torch.no_grad()
 def attention_parts(state: AttentionState) -> dict[str, torch.Tensor]:
     """Parts of one block, each worked out from its own definition and none as a remainder.
 

@@ -72,6 +72,7 @@ def gained_norm(vectors: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
     return torch.linalg.vector_norm(scaled, dim=-1) / inverse.squeeze(-1)
 
 
+@torch.no_grad()
 def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tensor:
     """Mixing ratios of one attention block.
 
@@ -119,6 +120,7 @@ def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tens
     return ratios.view(-1, n_batch, n_positions).masked_fill_(~state.mask, 0)
 
 
+@torch.no_grad()
 def head_ratios(state: AttentionState) -> torch.Tensor:
     """Mixing ratios of each head alone, stage ``attn``.
 
@@ -141,6 +143,7 @@ def head_ratios(state: AttentionState) -> torch.Tensor:
     return mixing_ratio(mixing, preserving) * state.mask
 
 
+@torch.no_grad()
 def feed_forward_ratios(state: FeedForwardState, stages: Sequence[str]) -> torch.Tensor:
     """Share of what the feed-forward block writes against what its residual keeps.
 

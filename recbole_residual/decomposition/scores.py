@@ -190,8 +190,12 @@ def _split(
     padding = None if attention.padding is None else at_last(attention.padding)
     seen = at_last(attention.z) if padding is None else at_last(attention.z) + padding
     behind = _back(feed_forward.norm, at_last(feed_forward.z), items)
-    through = feed_forward.alpha * behind  # the way of h through the residual of the feed-forward
-    before = _back(attention.norm, seen, through)
+    # The attention block reaches the output through the residual of the feed-forward block.
+    through = feed_forward.alpha * behind
+    if feed_forward.carries_stream:
+        before, norm_bias = through, torch.zeros_like(attention.norm.bias)
+    else:
+        before, norm_bias = _back(attention.norm, seen, through), attention.norm.bias
 
     n_heads = attention.weights.shape[1]
     weights = to_work(attention.weights[rows, :, last])  # [B, H, L]
@@ -199,7 +203,7 @@ def _split(
     query = torch.matmul(before, to_work(attention.dense.weight)).unflatten(-1, (n_heads, -1))
     biases = (
         _dot(attention.dense.bias, before)
-        + _dot(attention.norm.bias, through)
+        + _dot(norm_bias, through)
         + _dot(feed_forward.norm.bias, items)
     )
     return {

@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from recbole_residual.probe_names import PROBES
+
 _EPILOG = """\
 Every other option is a key of the configuration, as in RecBole: --key=value.
 
@@ -17,6 +19,7 @@ Every other option is a key of the configuration, as in RecBole: --key=value.
   --output_dir=DIR            the run's folder (default ./output/<model>-<dataset>-<time>-<id>)
   --epochs=20 --learning_rate=1e-3 --topk=[1,10] --metrics="['NDCG','HRLI']" --valid_metric=NDCG@10
   --loss_positions=last       RecBole's own samples and loss, one position per row
+  --probe=none                no alpha sweep after training; --probe=full: every probe
   --strict_config=False       only warn of keys that nothing reads
 
 examples:
@@ -24,10 +27,19 @@ examples:
   %(prog)s -m SASRecResidual -d ml-1m --data_path=data --alpha=0.3
   %(prog)s --model=SASRecResidual --dataset=ml-100k --config_files="mine.yaml more.yaml"
   %(prog)s --resume=output/SASRecResidual-ml-100k-20260101-120000-abc123
+  %(prog)s --mode=probe --run=output/SASRecResidual-ml-100k-20260101-120000-abc123
+  %(prog)s --mode=probe --run=output/... --probes="shuffle reliance"
 
-A run's folder holds result.json, config.yaml, run.log and checkpoint.pth.
+probes of a trained model (--mode=probe), without retraining:
+{probes}
+
+A run's folder holds result.json, config.yaml, run.log, checkpoint.pth and the folder probe.
 Documentation: docs/getting_started.md
 """
+
+
+MODES = ("train", "probe")
+"""What the command can do."""
 
 
 class UsageError(ValueError):
@@ -36,10 +48,11 @@ class UsageError(ValueError):
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The options that are not configuration keys."""
+    probes = "\n".join(f"  {name:<20} {text}" for name, text in PROBES.items())
     result = argparse.ArgumentParser(
         prog=prog,
         description="How much a sequential recommender leans on the last item, and why.",
-        epilog=_EPILOG,
+        epilog=_EPILOG.replace("{probes}", probes),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -51,6 +64,11 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
         "--config_files", metavar="FILES", help="yaml files, separated by blanks, the last wins"
     )
     result.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted run")
+    result.add_argument("--mode", choices=MODES, default="train", help="what to do: %(choices)s")
+    result.add_argument("--run", metavar="FOLDER", help="the finished run that --mode=probe asks")
+    result.add_argument(
+        "--probes", metavar="NAMES", help="which probes, separated by blanks (default: all)"
+    )
     return result
 
 
@@ -112,9 +130,22 @@ def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
     with warnings.catch_warnings():
         compat.silence_known_warnings()
-        from recbole_residual.quick_start import resume_run, run_recbole_residual
+        from recbole_residual.quick_start import probe_run, resume_run, run_recbole_residual
         from recbole_residual.summary import summary
 
+        if options.mode == "probe":
+            if not options.run:
+                raise UsageError("--mode=probe asks a finished run: say which, --run=FOLDER.")
+            for name in ("model", "dataset", "config_files", "resume"):
+                if getattr(options, name):
+                    raise UsageError(f"--{name} has no use with --mode=probe.")
+            names = options.probes.split() if options.probes else list(PROBES)
+            for found in probe_run(options.run, names, keys).values():
+                print(f"\n{found}")
+            return
+        for name in ("run", "probes"):
+            if getattr(options, name):
+                raise UsageError(f"--{name} is for --mode=probe.")
         if options.resume:
             for name in ("model", "dataset", "config_files"):
                 if getattr(options, name):

@@ -52,6 +52,7 @@ _UNLISTED_KEYS = frozenset(
 _CHOICES: dict[str, tuple[str, ...]] = {
     "loss_positions": ("all", "last"),
     "long_sequences": ("window", "latest"),
+    "probe": ("quick", "full", "none"),
 }
 
 _POSITIVE = frozenset(

@@ -21,6 +21,8 @@ from recbole_residual.config_check import ConfigError, check_topk
 from recbole_residual.data import create_dataset, data_preparation, dataset_statistics
 from recbole_residual.download import ensure_dataset_files
 from recbole_residual.evaluator import per_user_table, register, write_per_user
+from recbole_residual.probe import ProbeResult, run_probes
+from recbole_residual.probe_names import PROBES, PROBES_AFTER_TRAINING, probe_names
 from recbole_residual.run_folder import FILE_ONLY, RunFolder
 from recbole_residual.trainer.checkpoint import CheckpointError, load_checkpoint
 from recbole_residual.trainer.trainer import get_trainer
@@ -138,6 +140,32 @@ def load_run(
     return session
 
 
+def probe_run(
+    run_folder: str | os.PathLike[str],
+    names: Sequence[str] = tuple(PROBES),
+    config_dict: dict[str, Any] | None = None,
+) -> dict[str, ProbeResult]:
+    """Ask a finished run's model questions; the answers are saved in the run's folder ``probe``.
+
+    Args:
+        run_folder: the folder of the run.
+        names: which probes; all of them by default.
+        config_dict: as in :func:`resume_run`.
+
+    Returns:
+        The results by name; a probe that the model cannot answer is left out with a warning.
+
+    Raises:
+        UnknownProbeError: for a name that is no probe's.
+        ConfigError, CheckpointError: as :func:`load_run`.
+    """
+    names = probe_names(names)
+    session = load_run(run_folder, config_dict)
+    folder = RunFolder.existing(run_folder)
+    with folder.logging(session.config["state"] or "INFO"):
+        return _probe(session, folder, names)
+
+
 def open_session(config: ResidualConfig) -> Session:
     """Load the data, split it, and build the model, with RecBole's order of seeding."""
     logger = getLogger()
@@ -212,7 +240,20 @@ def _run(config: ResidualConfig, folder: RunFolder, saved: bool, resume: bool) -
         logger.info("best valid: %s", dict(result["best_valid_result"] or {}))
         logger.info("test result: %s", dict(result["test_result"] or {}))
         logger.info("Saved %s", folder.result_file)
+        _probe(session, folder, PROBES_AFTER_TRAINING[config["probe"]])
     return result
+
+
+def _probe(session: Session, folder: RunFolder, names: Sequence[str]) -> dict[str, ProbeResult]:
+    return run_probes(
+        session.model,
+        session.valid_data,
+        session.test_data,
+        folder.path,
+        names,
+        topk=session.config["topk"],
+        show_progress=session.config["show_progress"],
+    )
 
 
 def _train_and_test(

@@ -250,7 +250,7 @@ def _one_by_one(
         position_ranks = None
         if tally.reads_positions:
             try:
-                position_ranks = _read_positions(model, unscaled, interaction, target)
+                position_ranks = read_positions(model, unscaled, interaction, target)
             except NoPositionError:
                 notes.append(
                     f"{type(model).__name__} cannot be read at positions before the last: no "
@@ -315,7 +315,7 @@ def _evaluate(
     return _Evaluated(rank_of(scores, items), ratios)
 
 
-def _read_positions(
+def read_positions(
     model: Any, unscaled: Setting, interaction: Interaction, target: torch.Tensor
 ) -> torch.Tensor:
     """Ranks of the target at L, L-1, L-2, L-3, 0 where there is no such position, [R, 4]."""

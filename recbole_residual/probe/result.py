@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Union
 
 import pandas as pd
+from tabulate import tabulate
 
 from recbole_residual.trainer.checkpoint import write_text
 
@@ -66,6 +67,17 @@ class ProbeResult:
         write_text(written[-1], json.dumps(content, indent=2, allow_nan=False) + "\n")
         return written
 
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return [str(name) for name in self.frame.columns]
+
+    def short_columns(self) -> list[str]:
+        """The columns that the text of the result shows."""
+        return self.columns
+
     def __str__(self) -> str:
-        notes = "".join(f"\nNote: {note}" for note in self.notes)
-        return self.frame.to_string(index=False) + notes
+        table = tabulate(
+            self.frame[self.short_columns()], headers="keys", showindex=False, floatfmt=".4g"
+        )
+        return "\n".join([self.name, table, *(f"Note: {note}" for note in self.notes)])

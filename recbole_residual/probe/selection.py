@@ -116,6 +116,15 @@ class AlphaSelection(ProbeResult):
     valid_sweep: AlphaSweep | None = None
     test_sweep: AlphaSweep | None = None
 
+    def short_columns(self) -> list[str]:
+        """Epsilon, the two alphas, and HR and RecoveryRate of each."""
+        shown = ("hit@", "recoveryrate@")
+        return [
+            name
+            for name in self.columns
+            if "_" not in name or name == "oracle_alpha" or name.partition("_")[2].startswith(shown)
+        ]
+
     def tables(self) -> dict[str, pd.DataFrame]:
         """The curve over epsilon, and the two sweeps behind it."""
         tables = super().tables()
@@ -181,7 +190,7 @@ def choose_alpha(
     oracles = [select_alpha(test_sweep, value, k) for value in curve]
 
     columns = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
-    columns += [f"hrli@{topk[0]}", "mixingratio_res_last"]
+    columns += [f"hrli@{min(topk)}", "mixingratio_res_last"]
     unscaled = test_sweep.settings.index(valid_sweep.settings[choices[0].unscaled])
     rows = []
     for choice, oracle in zip(choices, oracles):

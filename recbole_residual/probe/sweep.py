@@ -49,6 +49,14 @@ class AlphaSweep(ProbeResult):
     neutral_alpha: float = 1.0
     topk: tuple[int, ...] = DEFAULT_TOPK
 
+    def short_columns(self) -> list[str]:
+        """The factors and one column of each kind of metric."""
+        k = 10 if 10 in self.topk else self.topk[-1]
+        factors = [name for name in self.columns if name.startswith(("alpha", "feed_forward"))]
+        accuracy = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
+        ratios = ["mixingratio_attn", "mixingratio_res", "mixingratio_ln", "mixingratio_res_last"]
+        return [*factors, *accuracy[:2], f"hrli@{min(self.topk)}", *ratios, *accuracy[2:]]
+
     @property
     def unscaled(self) -> int | None:
         """Row of the unchanged model; None if the sweep does not hold it."""

@@ -20,43 +20,62 @@ BATCHES_PER_POOL = 8
 """Batches whose sequences are sorted by length together; more means less padding, less chance."""
 
 
-def cut_windows(
-    positions: np.ndarray, max_length: int, long_sequences: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Cut the training sequences into windows of inputs, each input with the next item as target.
+class Windows:
+    """Training sequences cut into windows of inputs, each input with the next item as target.
 
     Windows are counted from the end: the last one holds the latest ``max_length`` inputs, the
-    first one what is left. Every target is in exactly one window.
+    first one what is left. The room that is left in the first one lets all cuts move, so that no
+    item has to do without its context every time. Every target is in exactly one window, and a
+    sequence that fits into one window is never cut.
 
     Args:
         positions: positions of the training targets in the flat sequences, [n].
         max_length: longest window.
         long_sequences: ``window`` keeps all windows, ``latest`` each user's last.
 
-    Returns:
-        Position of the first input of each window, and its number of inputs; users in their order,
-        each user's windows in order of time.
+    Attributes:
+        room: by how many positions the cuts of each sequence may move, [S].
 
     Example:
-        >>> starts, lengths = cut_windows(np.array([1, 2, 3, 4, 5, 9]), 2, "window")
-        >>> starts.tolist(), lengths.tolist()
-        ([0, 1, 3, 8], [1, 2, 2, 1])
+        >>> windows = Windows(np.array([1, 2, 3, 4, 5, 9]), 2, "window")
+        >>> [part.tolist() for part in windows.cut(np.array([0, 0]))]
+        [[0, 1, 3, 8], [1, 2, 2, 1]]
+        >>> [part.tolist() for part in windows.cut(np.array([1, 0]))]
+        [[0, 2, 4, 8], [2, 2, 1, 1]]
     """
-    positions = np.sort(positions)
-    if len(positions) == 0:
-        return positions, positions
-    # the first interaction of a user is no target, so a gap separates two users
-    breaks = np.flatnonzero(np.diff(positions) != 1) + 1
-    begin = positions[np.append(0, breaks)] - 1
-    end = positions[np.append(breaks, len(positions)) - 1]  # one past the last input
-    n_windows = -(-(end - begin) // max_length)
-    if long_sequences == "latest":
-        n_windows = np.ones_like(n_windows)
-    sequence = np.repeat(np.arange(len(begin)), n_windows)
-    from_end = np.repeat(np.cumsum(n_windows), n_windows) - 1 - np.arange(len(sequence))
-    window_end = end[sequence] - from_end * max_length
-    window_begin = np.maximum(begin[sequence], window_end - max_length)
-    return window_begin, window_end - window_begin
+
+    def __init__(self, positions: np.ndarray, max_length: int, long_sequences: str) -> None:
+        positions = np.sort(positions)
+        # the first interaction of a user is no target, so a gap separates two users
+        first = np.flatnonzero(np.diff(positions, prepend=-2) != 1)
+        last = np.append(first[1:], len(positions)) - 1 if len(positions) else first
+        begin, end = positions[first] - 1, positions[last]  # end: one past the last input
+        if long_sequences == "latest":
+            begin = np.maximum(begin, end - max_length)
+        number = -(-(end - begin) // max_length)
+        self.room = number * max_length - (end - begin)
+        self._sequence = np.repeat(np.arange(len(begin)), number)
+        from_end = np.repeat(np.cumsum(number), number) - 1 - np.arange(len(self._sequence))
+        self._begin, self._end = begin[self._sequence], end[self._sequence]
+        self._window_end = self._end - from_end * max_length
+        self._max_length = max_length
+
+    def __len__(self) -> int:
+        return len(self._sequence)
+
+    def cut(self, shift: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
+        """Cut with each sequence's cuts moved towards its end.
+
+        Args:
+            shift: by how much, from 0 to ``room``, [S].
+
+        Returns:
+            Position of the first input of each window, and its number of inputs; users in their
+            order, each user's windows in order of time.
+        """
+        end = self._window_end + shift[self._sequence]
+        begin = np.maximum(self._begin, end - self._max_length)
+        return torch.from_numpy(begin), torch.from_numpy(np.minimum(end, self._end) - begin)
 
 
 class AllPositionsDataLoader(AbstractDataLoader):
@@ -70,7 +89,7 @@ class AllPositionsDataLoader(AbstractDataLoader):
     Config keys:
         train_batch_size: sequences in a batch.
         long_sequences: ``window`` cuts a sequence longer than ``MAX_ITEM_LIST_LENGTH`` into
-            windows, ``latest`` keeps the last one.
+            windows, at other places in every epoch; ``latest`` keeps the latest window.
         train_neg_sample_args: negatives of BPR, ``uniform`` or ``popularity``.
 
     Args:
@@ -89,12 +108,11 @@ class AllPositionsDataLoader(AbstractDataLoader):
                 f"long_sequences = {long_sequences!r} is not usable: it is `window` or `latest`."
             )
         sequences = dataset.sequences
-        starts, lengths = cut_windows(
+        self._windows = Windows(
             dataset.inter_feat.positions.numpy(), sequences.max_length, long_sequences
         )
-        self._starts = torch.from_numpy(starts)
-        self._lengths = torch.from_numpy(lengths)
-        self.sample_size = len(starts)
+        self._starts, self._lengths = self._windows.cut(np.zeros_like(self._windows.room))
+        self.sample_size = len(self._windows)
         self._item_seq_field = dataset.iid_field + config["LIST_SUFFIX"]
         self._negatives = _Negatives(config, dataset) if _wants_negatives(config) else None
         super().__init__(config, dataset, sampler, shuffle=False)
@@ -106,7 +124,11 @@ class AllPositionsDataLoader(AbstractDataLoader):
         self.set_batch_size(self.step)
 
     def __iter__(self) -> Any:
-        self._order = self._epoch_order()
+        if self.shuffle:
+            room = torch.from_numpy(self._windows.room) + 1
+            shift = torch.rand(len(room), generator=self.generator, dtype=torch.float64) * room
+            self._starts, self._lengths = self._windows.cut(shift.long().numpy())
+            self._order = self._epoch_order()
         return super().__iter__()
 
     def _epoch_order(self) -> torch.Tensor:
@@ -115,8 +137,6 @@ class AllPositionsDataLoader(AbstractDataLoader):
         torch cuts it into batches of ``step``; whole batches change places, the last one, which
         may be smaller, stays last.
         """
-        if not self.shuffle:
-            return torch.arange(self.sample_size)
         order = torch.randperm(self.sample_size, generator=self.generator)
         lengths = self._lengths[order]
         pool = torch.arange(self.sample_size) // (self.step * BATCHES_PER_POOL)

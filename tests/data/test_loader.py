@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recbole_residual.data import create_dataset, data_preparation
-from recbole_residual.data.loader import cut_windows
+from recbole_residual.data.loader import Windows
 from tests.data.conftest import random_inter, write_inter
 
 
@@ -44,12 +44,26 @@ def test_windows_are_the_slow_ones(targets_per_user, max_length, long_sequences)
     for n in targets_per_user:
         positions += range(at + 1, at + 1 + n)
         at += n + 2  # first interaction and a held-out last one
-    starts, lengths = cut_windows(np.array(positions, dtype=int), max_length, long_sequences)
+    windows = Windows(np.array(positions, dtype=int), max_length, long_sequences)
     expected = slow_windows(positions, max_length, long_sequences == "latest")
+    starts, lengths = windows.cut(np.zeros_like(windows.room))
     assert list(zip(starts.tolist(), lengths.tolist())) == expected
-    if long_sequences == "window":
-        covered = [p for s, n in expected for p in range(s + 1, s + 1 + n)]
-        assert covered == positions
+    assert len(windows) == len(expected)
+
+
+@settings(deadline=None, max_examples=200)
+@given(st.lists(st.integers(1, 13), max_size=6), st.integers(1, 5), st.data())
+def test_moved_cuts_keep_every_target_once_and_whole_what_fits(targets, max_length, data):
+    positions, at = [], 0
+    for n in targets:
+        positions += range(at + 1, at + 1 + n)
+        at += n + 2
+    windows = Windows(np.array(positions, dtype=int), max_length, "window")
+    shift = np.array([data.draw(st.integers(0, room)) for room in windows.room.tolist()], dtype=int)
+    starts, lengths = (part.tolist() for part in windows.cut(shift))
+    assert [p for s, n in zip(starts, lengths) for p in range(s + 1, s + 1 + n)] == positions
+    assert all(1 <= n <= max_length for n in lengths)
+    assert len(windows) == sum(-(-n // max_length) for n in targets)
 
 
 @pytest.fixture
@@ -122,6 +136,15 @@ def test_latest_keeps_the_last_window_of_every_user(loaders):
         items = train.dataset.sequences.at("item_id", torch.arange(own.max() - 5, own.max() + 1))
         items = items[max(0, 5 - len(own)) :].tolist()
         assert last[user] == (tuple(items[:-1]), items[-1])
+
+
+def test_cuts_move_from_epoch_to_epoch(loaders):
+    train, _, _ = loaders(MAX_ITEM_LIST_LENGTH=4)
+    assert set(pairs(train)) != set(pairs(train))
+    kept, _, _ = loaders(MAX_ITEM_LIST_LENGTH=4, shuffle=False)
+    assert pairs(kept) == pairs(kept)
+    latest, _, _ = loaders(MAX_ITEM_LIST_LENGTH=4, long_sequences="latest")
+    assert set(pairs(latest)) == set(pairs(latest))
 
 
 def test_the_seed_decides_and_the_generator_resumes(loaders):

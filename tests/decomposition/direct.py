@@ -37,8 +37,8 @@ def direct_ratios(
     """Ratios of the stages attn, res and ln, [3, B, L]; ``residual`` is alpha * x."""
     length = contributions.shape[1]
     own = contributions[:, torch.arange(length), torch.arange(length)]
-    off = ~torch.eye(length, dtype=torch.bool).unsqueeze(-1) & mask[:, None, :, None]
-    mixing = (contributions * off).sum(2)
+    off = ~torch.eye(length, dtype=torch.bool) & mask[:, None, :]
+    mixing = torch.einsum("bijd,bij->bid", contributions, off.to(contributions.dtype))
     sigma = torch.sqrt(
         (contributions.sum(2) + residual + dense.bias).var(-1, unbiased=False) + norm.eps
     )
@@ -66,8 +66,8 @@ def direct_map(
     length = contributions.shape[1]
     z = contributions.sum(2) + residual + dense.bias
     sigma = torch.sqrt(z.var(-1, unbiased=False) + norm.eps)
-    parts = contributions + torch.diag_embed(residual.transpose(1, 2)).permute(0, 2, 3, 1)
-    assert parts.shape[1] == length
+    parts = contributions.clone()
+    parts[:, torch.arange(length), torch.arange(length)] += residual
     norms = direct_norm(parts, norm, sigma.unsqueeze(-1)).norm(dim=-1)
     return norms * (mask[:, :, None] & mask[:, None, :])
 

@@ -150,6 +150,14 @@ class ResidualConfig(Config):
                     "with RecBole's own samples: loss_positions = 'last'."
                 )
             final["loss_positions"] = "last"
+        if final["loss_positions"] == "all" and final.get("transform") is not None:
+            if final["transform"] != "mask_itemseq":
+                raise config_check.ConfigError(
+                    f"transform = {final['transform']!r} works on RecBole's own samples: set "
+                    "loss_positions = 'last'."
+                )
+            # the model masks whole sequences; RecBole's loop would run in every evaluation too
+            final["transform"] = None
         if final["train_batch_size"] is None:
             final["train_batch_size"] = 128 if final["loss_positions"] == "all" else 2048
         if final["train_neg_sample_args"] is None and final.get("loss_type", "CE") != "CE":

@@ -17,11 +17,8 @@ from torch import nn
 
 from recbole_residual.decomposition.blocks import TrainingModeError, to_work, without_autocast
 from recbole_residual.decomposition.result import Decomposition
-from recbole_residual.decomposition.stages import mixing_ratio
+from recbole_residual.decomposition.stages import GATE_STAGES, mixing_ratio
 from recbole_residual.model.residual import AddedSkip, residual_factor
-
-GATE_STAGES = ("gate",)
-"""The only stage of a GRU."""
 
 
 def find_gru(model: nn.Module) -> nn.GRU | None:

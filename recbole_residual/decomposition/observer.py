@@ -17,6 +17,7 @@ from recbole_residual.decomposition.blocks import (
     model_layers,
     tapped,
 )
+from recbole_residual.decomposition.gate import observe_gates
 from recbole_residual.decomposition.maps import attention_map, contribution_map
 from recbole_residual.decomposition.parts import Parts, attention_parts
 from recbole_residual.decomposition.positions import recent_positions
@@ -29,7 +30,9 @@ from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import (
     ATTENTION_STAGES,
     FEED_FORWARD_STAGES,
+    GATE_STAGES,
     check_stages,
+    stages_of,
 )
 
 
@@ -143,7 +146,7 @@ _PART_TENSORS = ("before_norm", "after_norm", "z", "h")
 def observe(
     model: nn.Module,
     callback: Callable[[Decomposition], None],
-    stages: Sequence[str] = ATTENTION_STAGES,
+    stages: Sequence[str] | None = None,
     *,
     maps: bool = False,
     recent: int | None = None,
@@ -160,7 +163,8 @@ def observe(
         model: a RecBole model built from RecBole's attention blocks.
         callback: called once per forward with its :class:`Decomposition`, as soon as the last
             layer is done.
-        stages: names out of ``attn``, ``res``, ``ln``, ``ffn`` and ``ffn_ln``.
+        stages: names out of ``attn``, ``res``, ``ln``, ``ffn`` and ``ffn_ln``, by default the first
+            three; GRU4RecResidual has ``gate`` only, and nothing else than ratios.
         maps: whether to work out the contribution and attention maps too.
         recent: only the maps of this many most recent positions, aligned at the right.
         heads: whether to work out the ratios of each head, stage ``attn``.
@@ -169,7 +173,7 @@ def observe(
     Raises:
         NoAttentionError: if the model has no attention block.
         TrainingModeError: at a forward in training mode.
-        ValueError: if a stage is unknown, or ``recent`` is not usable.
+        ValueError: if a stage is unknown or not the model's, or ``recent`` is not usable.
 
     Example:
         >>> from recbole.model.layers import TransformerEncoder
@@ -179,6 +183,16 @@ def observe(
         ...     _ = encoder(torch.randn(5, 3, 8), causal)
         torch.Size([2, 3, 5, 3]) tensor(0.)
     """
+    stages = stages_of(model) if stages is None else stages
+    if stages_of(model) == GATE_STAGES:
+        if tuple(stages) != GATE_STAGES or maps or heads or parts:
+            raise ValueError(
+                f"{type(model).__name__} has a GRU in the place of attention: its only stage is "
+                "'gate', and it has neither maps nor heads nor parts."
+            )
+        with observe_gates(model, callback):
+            yield
+        return
     observer = _Observer(model, callback, stages, maps, recent, heads, parts)
     feed_forward = observer.on_feed_forward if observer.feed_forward_stages else None
     with tapped(model, observer.layers, observer.on_attention, feed_forward):

@@ -12,6 +12,15 @@ ATTENTION_STAGES = ("attn", "res", "ln")
 FEED_FORWARD_STAGES = ("ffn", "ffn_ln")
 """The residual around the feed-forward block, before and after its LayerNorm."""
 
+GATE_STAGES = ("gate",)
+"""The only stage of a GRU, see :mod:`~recbole_residual.decomposition.gate`."""
+
+
+def stages_of(model: object) -> tuple[str, ...]:
+    """The stages that the mixing ratios of a model, or of a model class, have by default: those of
+    attention, unless it names its own in ``mixing_stages``."""
+    return tuple(getattr(model, "mixing_stages", ATTENTION_STAGES))
+
 
 def check_stages(stages: Sequence[str]) -> tuple[str, ...]:
     """Check the names of the stages.

@@ -15,7 +15,7 @@ from recbole_residual.decomposition.blocks import TrainingModeError
 from recbole_residual.decomposition.observer import observe
 from recbole_residual.decomposition.recent import RecentMap
 from recbole_residual.decomposition.result import Decomposition
-from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
 from recbole_residual.decomposition.statistics import RatioStatistics
 from recbole_residual.model.residual import attention_blocks
 
@@ -43,14 +43,15 @@ class Trace:
 
 
 def _refuse_training(model: nn.Module) -> None:
-    if any(block.training for block in attention_blocks(model)):
+    blocks = [model] if stages_of(model) == GATE_STAGES else attention_blocks(model)
+    if any(block.training for block in blocks):
         raise TrainingModeError(model)
 
 
 @contextmanager
 def capture(
     model: nn.Module,
-    stages: Sequence[str] = ATTENTION_STAGES,
+    stages: Sequence[str] | None = None,
     *,
     maps: bool = False,
     recent: int | None = None,
@@ -61,7 +62,7 @@ def capture(
 
     Args:
         model: a RecBole model built from RecBole's attention blocks, in eval mode.
-        stages: names out of ``attn``, ``res``, ``ln``, ``ffn`` and ``ffn_ln``.
+        stages: as in :func:`~recbole_residual.decomposition.observer.observe`.
         maps: whether to work out the contribution and attention maps too.
         recent: only the maps of this many most recent positions, aligned at the right.
         heads: whether to work out the ratios of each head, stage ``attn``.
@@ -105,7 +106,7 @@ def _stop(decomposition: Decomposition) -> None:
 def decompose(
     model: nn.Module,
     interaction: Interaction,
-    stages: Sequence[str] = ATTENTION_STAGES,
+    stages: Sequence[str] | None = None,
     *,
     maps: bool = False,
     recent: int | None = None,
@@ -120,7 +121,7 @@ def decompose(
     Args:
         model: a RecBole model built from RecBole's attention blocks, in eval mode.
         interaction: a batch as RecBole's evaluation hands it to ``full_sort_predict``.
-        stages: names out of ``attn``, ``res``, ``ln``, ``ffn`` and ``ffn_ln``.
+        stages: as in :func:`~recbole_residual.decomposition.observer.observe`.
         maps: whether to work out the contribution and attention maps too.
         recent: only the maps of this many most recent positions, aligned at the right.
         heads: whether to work out the ratios of each head, stage ``attn``.
@@ -152,7 +153,7 @@ class DatasetDecomposition:
 
     Attributes:
         statistics: of the mixing ratios.
-        recent_map: the average map of the most recent positions.
+        recent_map: the average map of the most recent positions; empty for a GRU.
     """
 
     statistics: RatioStatistics
@@ -162,7 +163,7 @@ class DatasetDecomposition:
 def decompose_dataset(
     model: nn.Module,
     interactions: Iterable[Interaction],
-    stages: Sequence[str] = ATTENTION_STAGES,
+    stages: Sequence[str] | None = None,
 ) -> DatasetDecomposition:
     """Decompose batch after batch, one forward each, and keep only the aggregates.
 
@@ -172,10 +173,13 @@ def decompose_dataset(
     Args:
         model: a RecBole model built from RecBole's attention blocks, in eval mode.
         interactions: the batches, such as ``(batch[0] for batch in test_data)``.
-        stages: names out of ``attn``, ``res``, ``ln``, ``ffn`` and ``ffn_ln``.
+        stages: as in :func:`~recbole_residual.decomposition.observer.observe`.
     """
     result = DatasetDecomposition(RatioStatistics(), RecentMap())
     for interaction in interactions:
+        if stages_of(model) == GATE_STAGES:
+            result.statistics.update(decompose(model, interaction, stages))
+            continue
         seen = decompose(model, interaction, stages, maps=True, recent=result.recent_map.recent)
         result.statistics.update(seen)
         result.recent_map.update(seen)

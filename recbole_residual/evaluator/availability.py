@@ -10,6 +10,7 @@ from typing import Any
 from recbole.evaluator.register import metrics_dict
 from recbole.utils import ModelType
 
+from recbole_residual.decomposition.stages import ATTENTION_STAGES, stages_of
 from recbole_residual.evaluator.base_metric import SequenceMetric
 from recbole_residual.evaluator.model_input import appends_mask
 from recbole_residual.model.residual import (
@@ -40,7 +41,10 @@ def _evaluation_modes(config: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _has_attention(model: Any) -> bool:
-    """Of a model, whether it has a block; of a class, whether its objects may have one."""
+    """Of a model, whether it has a block; of a class, whether its objects may have one. A model
+    that names stages of its own (GRU4RecResidual) has what stands in the place of one."""
+    if stages_of(model) != ATTENTION_STAGES:
+        return True
     if not inspect.isclass(model):
         try:
             return bool(attention_blocks(model))
@@ -144,7 +148,7 @@ def result_keys(config: Mapping[str, Any]) -> list[str]:
     for name in (metric.lower() for metric in config["metrics"]):
         metric_class = metrics_dict[name]
         if issubclass(metric_class, SequenceMetric):
-            keys += metric_class.result_keys(config["topk"])
+            keys += metric_class.result_keys(config["topk"], getattr(config, "model_class", None))
         elif hasattr(metric_class(config), "topk"):
             keys += [f"{name}@{k}" for k in config["topk"]]
         else:

@@ -43,8 +43,13 @@ class SequenceMetric(AbstractMetric):
         self.topk = config["topk"]
 
     @classmethod
-    def result_keys(cls, topk: Sequence[int]) -> list[str]:
-        """The keys that this metric will have in RecBole's result."""
+    def result_keys(cls, topk: Sequence[int], model: Any = None) -> list[str]:
+        """The keys that this metric will have in RecBole's result.
+
+        Args:
+            topk: the values of k.
+            model: the model or its class, for metrics whose keys depend on it.
+        """
         return [f"{cls.__name__.lower()}@{k}" for k in topk]
 
     def per_sequence(self, dataobject: DataStruct) -> dict[str, np.ndarray]:

@@ -10,12 +10,17 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from recbole.evaluator.collector import DataStruct
 
-from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.decomposition.stages import ATTENTION_STAGES, GATE_STAGES, stages_of
 from recbole_residual.evaluator import base_metric
+
+
+def _keys(stages: Sequence[str]) -> list[str]:
+    return [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in stages]
 
 
 class MixingRatio(base_metric.SequenceMetric):
@@ -28,6 +33,8 @@ class MixingRatio(base_metric.SequenceMetric):
     ``mixingratio_attn``, ``mixingratio_res`` and ``mixingratio_ln`` are means over all valid
     positions of all sequences and over layers; the same with ``_last`` over last positions and
     layers. Greater is better: a position aggregates others instead of keeping itself.
+
+    GRU4RecResidual has one stage of its own in their place: ``mixingratio_gate``.
 
     For BERT4Rec the last position holds [MASK]; its ratio does not speak of the last item.
 
@@ -45,16 +52,18 @@ class MixingRatio(base_metric.SequenceMetric):
     metric_need = ["rec.mixing_ratio", "rec.mixing_ratio_last", "rec.mixing_positions"]
 
     @classmethod
-    def result_keys(cls, topk: Sequence[int]) -> list[str]:
+    def result_keys(cls, topk: Sequence[int], model: Any = None) -> list[str]:
         """Two keys per stage, whatever k."""
-        return [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in ATTENTION_STAGES]
+        return _keys(stages_of(model))
 
     def per_sequence(self, dataobject: DataStruct) -> dict[str, np.ndarray]:
         """Mean over a sequence's positions and layers, and the last position's over layers."""
         columns = np.concatenate(
             [dataobject.get(name).numpy() for name in self.metric_need[:2]], axis=1
         )
-        return dict(zip(self.result_keys(self.topk), columns.T))
+        # a GRU is told by having one stage: results may be read without the model
+        stages = GATE_STAGES if columns.shape[1] == 2 * len(GATE_STAGES) else ATTENTION_STAGES
+        return dict(zip(_keys(stages), columns.T))
 
     def calculate_metric(self, dataobject: DataStruct) -> Mapping[str, float]:
         """Means over positions: a long sequence weighs more than a short one, except at last."""

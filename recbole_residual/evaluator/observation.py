@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from recbole_residual.decomposition import Decomposition, observe
-from recbole_residual.decomposition.stages import ATTENTION_STAGES
 from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
 
 
@@ -64,7 +63,7 @@ class Observation:
         """Watch every forward of the model: what it is given and, if asked, its mixing ratios."""
         with ExitStack() as stack:
             if ratios:
-                stack.enter_context(observe(self.model, self._keep_ratios, ATTENTION_STAGES))
+                stack.enter_context(observe(self.model, self._keep_ratios))
             if appends_mask(self.model):
                 stack.enter_context(watching_windows(self.model, self._keep_window))
             yield

@@ -17,8 +17,9 @@ from recbole.data.interaction import Interaction
 from recbole.model.sequential_recommender import CORE, SASRecCPR
 
 from recbole_residual.model.residual import (
-    attention_blocks,
     feed_forward_blocks,
+    neutral_alpha,
+    residual_alpha,
     residual_factor,
     scale_residual,
 )
@@ -94,13 +95,16 @@ def position_scores(model: Any, interaction: Interaction, offsets: Sequence[int]
 
 
 def is_unscaled(model: torch.nn.Module) -> bool:
-    """Whether every residual of ``model`` has the factor 1."""
-    blocks = attention_blocks(model) + feed_forward_blocks(model)
-    return all(residual_factor(block) == 1 for block in blocks)
+    """Whether every residual of ``model`` has its neutral factor: 1, or 0 for an added skip."""
+    neutral = neutral_alpha(model)
+    return all(alpha == neutral for alpha in residual_alpha(model)) and all(
+        residual_factor(block) == 1 for block in feed_forward_blocks(model)
+    )
 
 
 @contextmanager
 def unscaled(model: torch.nn.Module) -> Iterator[None]:
-    """Inside, every residual of ``model`` has the factor 1."""
-    with scale_residual(model, 1.0, feed_forward=1.0 if feed_forward_blocks(model) else None):
+    """Inside, every residual of ``model`` has its neutral factor."""
+    alpha = neutral_alpha(model)
+    with scale_residual(model, alpha, feed_forward=1.0 if feed_forward_blocks(model) else None):
         yield

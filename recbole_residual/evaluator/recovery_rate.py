@@ -8,6 +8,7 @@ Reference:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from recbole.evaluator.collector import DataStruct
@@ -40,7 +41,7 @@ class RecoveryRate(base_metric.SequenceMetric):
     metric_need = ["rec.target_rank", "rec.position_rank"]
 
     @classmethod
-    def result_keys(cls, topk: Sequence[int]) -> list[str]:
+    def result_keys(cls, topk: Sequence[int], model: Any = None) -> list[str]:
         """The rate and the size of its base for every k."""
         return [f"{name}@{k}" for name in ("recoveryrate", "recoverybase") for k in topk]
 

@@ -33,6 +33,9 @@ class GRU4RecResidual(ResidualMixin, GRU4Rec):
         and those of RecBole's GRU4Rec.
     """
 
+    mixing_stages = ("gate",)
+    """What its mixing ratios are called, in the place of those of attention."""
+
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)
         self.skip = AddedSkip()

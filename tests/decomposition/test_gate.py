@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from recbole.model.sequential_recommender import GRU4Rec, SASRec
 from torch import nn
 
+from recbole_residual.decomposition import decompose, decompose_dataset
 from recbole_residual.decomposition.blocks import TrainingModeError
 from recbole_residual.decomposition.gate import find_gru, observe_gates
 from recbole_residual.decomposition.result import Decomposition
@@ -87,3 +88,24 @@ def test_training_mode_and_models_without_a_gru_are_refused() -> None:
     assert find_gru(sasrec) is None
     with pytest.raises(TypeError, match="SASRec has no GRU"), observe_gates(sasrec, print):
         pass
+
+
+def test_observing_and_decomposing_gru4rec_residual_speaks_of_its_gate() -> None:
+    torch.manual_seed(0)
+    model = GRU4RecResidual(tiny_config(**SIZES, alpha=0.0, alpha_train=0.0), TinyDataset(30))
+    model.eval()
+    interaction = random_interaction()
+    direct: list[Decomposition] = []
+    with observe_gates(model, direct.append):
+        model.full_sort_predict(interaction)
+    seen = decompose(model, interaction)
+    assert seen.stages == ("gate",)
+    assert torch.equal(seen.ratios, direct[0].ratios)
+    frame = decompose_dataset(model, [interaction]).statistics.to_frame()
+    assert set(frame["stage"]) == {"gate"}
+    with pytest.raises(ValueError, match="only stage is 'gate'"):
+        decompose(model, interaction, ["attn"])
+    with pytest.raises(ValueError, match="neither maps nor heads"):
+        decompose(model, interaction, maps=True)
+    with pytest.raises(TrainingModeError):
+        decompose(model.train(), interaction)

@@ -48,11 +48,12 @@ class PositionReading(ProbeResult):
 
     name: ClassVar[str] = "positions"
 
-    def short_columns(self) -> list[str]:
+    def short_frame(self) -> pd.DataFrame:
         """Accuracy and recovery at one k, and the mixing ratios."""
         topk = self.about["topk"]
         k = 10 if 10 in topk else topk[-1]
-        return [name for name in self.columns if "@" not in name or name.endswith(f"@{k}")]
+        shown = [name for name in self.columns if "@" not in name or name.endswith(f"@{k}")]
+        return self.frame[shown]
 
 
 @torch.no_grad()

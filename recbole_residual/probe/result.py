@@ -72,12 +72,12 @@ class ProbeResult:
         """Names of the columns."""
         return [str(name) for name in self.frame.columns]
 
-    def short_columns(self) -> list[str]:
-        """The columns that the text of the result shows."""
-        return self.columns
+    def short_frame(self) -> pd.DataFrame:
+        """What the text of the result shows of the table."""
+        return self.frame
 
     def __str__(self) -> str:
-        table = tabulate(
-            self.frame[self.short_columns()], headers="keys", showindex=False, floatfmt=".4g"
-        )
+        shown = self.short_frame()
+        headers = [str(name) for name in shown.columns]
+        table = tabulate(shown.to_numpy().tolist(), headers=headers, floatfmt=".4g")
         return "\n".join([self.name, table, *(f"Note: {note}" for note in self.notes)])

@@ -116,14 +116,17 @@ class AlphaSelection(ProbeResult):
     valid_sweep: AlphaSweep | None = None
     test_sweep: AlphaSweep | None = None
 
-    def short_columns(self) -> list[str]:
+    def short_frame(self) -> pd.DataFrame:
         """Epsilon, the two alphas, and HR and RecoveryRate of each."""
-        shown = ("hit@", "recoveryrate@")
-        return [
+        metrics = ("hit@", "recoveryrate@")
+        shown = [
             name
             for name in self.columns
-            if "_" not in name or name == "oracle_alpha" or name.partition("_")[2].startswith(shown)
+            if "_" not in name
+            or name == "oracle_alpha"
+            or name.partition("_")[2].startswith(metrics)
         ]
+        return self.frame[shown]
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The curve over epsilon, and the two sweeps behind it."""

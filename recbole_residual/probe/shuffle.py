@@ -59,15 +59,16 @@ class ShuffleResult(ProbeResult):
 
     runs: pd.DataFrame = field(default_factory=pd.DataFrame)
 
-    def short_columns(self) -> list[str]:
+    def short_frame(self) -> pd.DataFrame:
         """The drops, HRLI at the least k, and their spread."""
-        return [
+        shown = [
             name
             for name in self.columns
             if name in ("mode", "n_runs", "hrli@1")
             or "_drop" in name
             or f"{name}_drop" in self.columns
         ]
+        return self.frame[shown]
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """The summary, and the runs behind it."""

@@ -49,13 +49,14 @@ class AlphaSweep(ProbeResult):
     neutral_alpha: float = 1.0
     topk: tuple[int, ...] = DEFAULT_TOPK
 
-    def short_columns(self) -> list[str]:
+    def short_frame(self) -> pd.DataFrame:
         """The factors and one column of each kind of metric."""
         k = 10 if 10 in self.topk else self.topk[-1]
         factors = [name for name in self.columns if name.startswith(("alpha", "feed_forward"))]
         accuracy = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
         ratios = ["mixingratio_attn", "mixingratio_res", "mixingratio_ln", "mixingratio_res_last"]
-        return [*factors, *accuracy[:2], f"hrli@{min(self.topk)}", *ratios, *accuracy[2:]]
+        shown = [*factors, *accuracy[:2], f"hrli@{min(self.topk)}", *ratios, *accuracy[2:]]
+        return self.frame[shown]
 
     @property
     def unscaled(self) -> int | None:
@@ -77,6 +78,17 @@ class LayerGrid(AlphaSweep):
     """A sweep over every combination of one alpha per layer."""
 
     name: ClassVar[str] = "layer_grid"
+
+    def short_frame(self) -> pd.DataFrame:
+        """NDCG with the alpha of the last layer across and the others down."""
+        k = 10 if 10 in self.topk else self.topk[-1]
+        *down, across = [name for name in self.columns if name.startswith("alpha_")]
+        metric = f"ndcg@{k}"
+        grid = self.frame.pivot(index=down, columns=across, values=metric).reset_index()
+        grid.columns = [
+            name if name in down else f"{metric}, {across} = {name}" for name in grid.columns
+        ]
+        return grid
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ PROBES = {
     "shuffle": "shuffled, reversed and cut inputs: the relative drop and its spread",
     "positions": "mixing ratio and accuracy read at L, L-1, L-2 and L-3",
     "reliance": "HRLI@1, mixing ratio and accuracy without each suspect, in one table",
+    "internals": "mixing ratios by layer, average maps of 15 positions, ranks of the last item",
 }
 """What each probe shows."""
 
-PROBES_AFTER_TRAINING = {"quick": ("alpha_sweep",), "full": tuple(PROBES), "none": ()}
+PROBES_AFTER_TRAINING = {"quick": ("internals", "alpha_sweep"), "full": tuple(PROBES), "none": ()}
 """What the values of the config key ``probe`` stand for."""
 
 
@@ -38,7 +39,7 @@ def probe_names(names: Iterable[str]) -> list[str]:
         ...
         recbole_residual.probe_names.UnknownProbeError: unknown probe 'shufle'. Did you mean \
 'shuffle'? There are: alpha_sweep, layer_grid, feed_forward_sweep, alpha_selection, shuffle, \
-positions, reliance.
+positions, reliance, internals.
     """
     checked = list(dict.fromkeys(names))
     for name in checked:

@@ -1,5 +1,6 @@
 """Questions asked of one trained model, without retraining."""
 
+from recbole_residual.probe.internals import Internals, internals
 from recbole_residual.probe.positions import PositionReading, positions
 from recbole_residual.probe.reliance import RelianceTable, reliance
 from recbole_residual.probe.result import ProbeResult
@@ -22,12 +23,14 @@ __all__ = [
     "AlphaChoice",
     "AlphaSelection",
     "AlphaSweep",
+    "Internals",
     "PositionReading",
     "ProbeDataError",
     "ProbeResult",
     "RelianceTable",
     "ShuffleResult",
     "choose_alpha",
+    "internals",
     "positions",
     "reliance",
     "run_probes",

@@ -10,6 +10,7 @@ from typing import Any, Callable
 
 from recbole_residual.evaluator.collector import HistoryMaskedError
 from recbole_residual.evaluator.positions import NoPositionError
+from recbole_residual.probe.internals import internals
 from recbole_residual.probe.positions import positions
 from recbole_residual.probe.reliance import reliance
 from recbole_residual.probe.result import ProbeResult
@@ -113,6 +114,10 @@ def _reliance(asked: _Asked) -> ProbeResult:
     return reliance(asked.model, asked.test_data, k=asked.k, show_progress=asked.show_progress)
 
 
+def _internals(asked: _Asked) -> ProbeResult:
+    return internals(asked.model, asked.test_data, show_progress=asked.show_progress)
+
+
 _RUN: dict[str, Callable[[_Asked], ProbeResult]] = {
     "alpha_sweep": _alpha_sweep,
     "layer_grid": _layer_grid,
@@ -121,6 +126,7 @@ _RUN: dict[str, Callable[[_Asked], ProbeResult]] = {
     "shuffle": _shuffle,
     "positions": _positions,
     "reliance": _reliance,
+    "internals": _internals,
 }
 
 

@@ -14,12 +14,12 @@ from recbole.data.interaction import Interaction
 from recbole_residual.decomposition.blocks import model_layers
 from recbole_residual.decomposition.observer import observe
 from recbole_residual.decomposition.result import Decomposition
-from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.decomposition.stages import ATTENTION_STAGES, GATE_STAGES, stages_of
 from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
 from recbole_residual.evaluator.positions import NoPositionError, position_scores
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
-from recbole_residual.model.residual import NoAttentionError
+from recbole_residual.model.residual import NoAttentionError, attention_blocks
 from recbole_residual.probe.encoder import SweepEncoder, is_plain_sasrec
 from recbole_residual.probe.plan import Plan
 from recbole_residual.probe.ranking import Ranker
@@ -109,6 +109,16 @@ def in_eval_mode(model: Any) -> Iterator[None]:
         model.train(training)
 
 
+def has_ratios(model: Any) -> bool:
+    """Whether mixing ratios are defined for ``model``."""
+    if stages_of(model) == GATE_STAGES:
+        return True
+    try:
+        return bool(attention_blocks(model))
+    except NoAttentionError:
+        return False
+
+
 class SharedPass:
     """One pass of a SASRec over the data for all settings.
 
@@ -127,8 +137,8 @@ class SharedPass:
         self._base = self._all.index(unscaled)
         self._encoder = SweepEncoder(model, Plan.of(self._all), self._base, len(OFFSETS) - 1)
         self._ranker = Ranker(model.item_embedding.weight)
-        layers = [layer.label for layer in model_layers(model)]
-        self._tally = Tally(len(self._settings), topk, layers)
+        self._layers = [layer.label for layer in model_layers(model)]
+        self._tally = Tally(len(self._settings), topk, ATTENTION_STAGES)
         self._n_plain = 0
 
     def run(self, rows: Iterator[Rows]) -> Evaluation:
@@ -188,7 +198,7 @@ class SharedPass:
         paths = torch.tensor(self._encoder.plan.paths[: len(self._settings)])
         by_layer = [of_nodes.cpu()[paths[:, layer]] for layer, of_nodes in enumerate(sums)]
         self._tally.add_ratios(
-            torch.stack(by_layer, dim=1), int(item_seq_len.sum()), len(item_seq_len)
+            self._layers, torch.stack(by_layer, dim=1), int(item_seq_len.sum()), len(item_seq_len)
         )
 
     def _parts(self, rows: torch.Tensor) -> Iterator[torch.Tensor]:
@@ -231,12 +241,9 @@ def _one_by_one(
     model: Any, settings: Sequence[Setting], topk: Sequence[int], rows: Iterator[Rows]
 ) -> Evaluation:
     """Any model: one forward per batch and setting, and one more for the earlier positions."""
-    try:
-        layers = [layer.label for layer in model_layers(model)]
-    except NoAttentionError:
-        layers = []
-    tally, notes = Tally(len(settings), topk, layers), []
-    if not layers:
+    tally, notes = Tally(len(settings), topk, stages_of(model)), []
+    observed = has_ratios(model)
+    if not observed:
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     if appends_mask(model):
         notes.append(MASK_NOTE)
@@ -244,9 +251,7 @@ def _one_by_one(
     for batch in rows:
         interaction = batch.interaction.to(model.device)
         target = batch.target.to(model.device)
-        found = [
-            _evaluate(model, setting, interaction, target, bool(layers)) for setting in settings
-        ]
+        found = [_evaluate(model, setting, interaction, target, observed) for setting in settings]
         position_ranks = None
         if tally.reads_positions:
             try:
@@ -257,18 +262,20 @@ def _one_by_one(
                     "recoverable base."
                 )
         tally.add_ranks(torch.stack([one.ranks for one in found]), position_ranks)
-        if layers:
-            counts = found[0].ratios
+        ratios = [one.ratios for one in found if one.ratios is not None]
+        if ratios:
             tally.add_ratios(
-                torch.stack([one.ratios.sums for one in found]),
-                counts.n_positions,
-                counts.n_last,
+                ratios[0].layers,
+                torch.stack([of_setting.sums for of_setting in ratios]),
+                ratios[0].n_positions,
+                ratios[0].n_last,
             )
     return Evaluation(tally, notes, -1)
 
 
 @dataclass(frozen=True)
 class _RatioSums:
+    layers: tuple[str, ...]
     sums: torch.Tensor
     n_positions: int
     n_last: int
@@ -284,13 +291,13 @@ class _RatioSums:
             sums.append(part.ratios.double().flatten(2) @ groups)
             n_positions += int(part.mask.sum())
             n_last += int(last.sum())
-        return cls(torch.stack(sums).sum(dim=0), n_positions, n_last)
+        return cls(seen[0].layers, torch.stack(sums).sum(dim=0), n_positions, n_last)
 
 
 @dataclass(frozen=True)
 class _Evaluated:
     ranks: torch.Tensor
-    ratios: _RatioSums
+    ratios: _RatioSums | None
 
 
 def _evaluate(
@@ -301,7 +308,7 @@ def _evaluate(
     with ExitStack() as stack:
         stack.enter_context(applied(model, setting))
         if observed:
-            stack.enter_context(observe(model, seen.append, ATTENTION_STAGES))
+            stack.enter_context(observe(model, seen.append))
         if appends_mask(model):
             stack.enter_context(watching_windows(model, windows.append))
         scores = model.full_sort_predict(interaction).view(len(target), -1)
@@ -311,8 +318,7 @@ def _evaluate(
     else:
         given = ModelInput.of(interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN])
     items = torch.stack([target, given.item_before_end(0), given.item_before_end(1)], dim=1)
-    ratios = _RatioSums.of(seen) if seen else _RatioSums(torch.zeros(0), 0, 0)
-    return _Evaluated(rank_of(scores, items), ratios)
+    return _Evaluated(rank_of(scores, items), _RatioSums.of(seen) if seen else None)
 
 
 def read_positions(

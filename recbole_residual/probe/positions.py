@@ -15,16 +15,19 @@ import numpy as np
 import pandas as pd
 import torch
 
-from recbole_residual.decomposition.blocks import model_layers
 from recbole_residual.decomposition.observer import observe
 from recbole_residual.decomposition.result import Decomposition
-from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.decomposition.statistics import positions_from_end
 from recbole_residual.evaluator.model_input import appends_mask
 from recbole_residual.evaluator.positions import POOLS_ITS_POSITIONS
 from recbole_residual.evaluator.recovery_rate import OFFSETS
-from recbole_residual.model.residual import NoAttentionError
-from recbole_residual.probe.evaluation import MASK_NOTE, in_eval_mode, read_positions
+from recbole_residual.probe.evaluation import (
+    MASK_NOTE,
+    has_ratios,
+    in_eval_mode,
+    read_positions,
+)
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.rows import iterate_rows
 from recbole_residual.probe.setting import Reach, applied
@@ -78,31 +81,28 @@ def positions(
             :func:`~recbole_residual.probe.sweep_alpha`.
     """
     ks = check_topk(topk, model)
-    try:
-        n_layers = len(model_layers(model))
-    except NoAttentionError:
-        n_layers = 0
+    observed = has_ratios(model)
     unscaled = Reach.of(model).unscaled
-    ranks, seen = [], _RatiosByPosition()
+    ranks, seen = [], _RatiosByPosition(stages_of(model))
     with in_eval_mode(model):
         for rows in iterate_rows(data, "Positions", show_progress):
             interaction = rows.interaction.to(model.device)
             target = rows.target.to(model.device)
-            if not n_layers:
+            if not observed:
                 read = read_positions(model, unscaled, interaction, target)
             elif isinstance(model, POOLS_ITS_POSITIONS):
                 # Read from shortened inputs; the ratios are those of the full input.
-                with applied(model, unscaled), observe(model, seen.add, ATTENTION_STAGES):
+                with applied(model, unscaled), observe(model, seen.add):
                     model.full_sort_predict(interaction)
                 read = read_positions(model, unscaled, interaction, target)
             else:
-                with observe(model, seen.add, ATTENTION_STAGES):
+                with observe(model, seen.add):
                     read = read_positions(model, unscaled, interaction, target)
             ranks.append(read.cpu())
     found = torch.cat(ranks)
     table = [_row(found, offset, ks, seen) for offset in OFFSETS]
     notes = [MASK_NOTE] if appends_mask(model) else []
-    if not n_layers:
+    if not observed:
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     return PositionReading(
         frame=pd.DataFrame([*table, _any_row(found, ks)]),
@@ -118,8 +118,9 @@ def positions(
 class _RatiosByPosition:
     """Sums of mixing ratios, means over layers, by distance from the end."""
 
-    def __init__(self) -> None:
-        self._sums = torch.zeros(len(OFFSETS), len(ATTENTION_STAGES), dtype=torch.float64)
+    def __init__(self, stages: Sequence[str]) -> None:
+        self._stages = stages
+        self._sums = torch.zeros(len(OFFSETS), len(stages), dtype=torch.float64)
         self._counts = torch.zeros(len(OFFSETS), dtype=torch.int64)
 
     def add(self, seen: Decomposition) -> None:
@@ -133,7 +134,7 @@ class _RatiosByPosition:
     def means(self, offset: int) -> dict[str, float]:
         index = OFFSETS.index(offset)
         values = self._sums[index] / self._counts[index]  # NaN where there is nothing
-        return {f"mixingratio_{stage}": v.item() for stage, v in zip(ATTENTION_STAGES, values)}
+        return {f"mixingratio_{stage}": v.item() for stage, v in zip(self._stages, values)}
 
 
 def _row(

@@ -16,7 +16,7 @@ from typing import Any, Callable, ClassVar
 import pandas as pd
 
 from recbole_residual.data.perturbation import RANDOM_MODES, check_mode
-from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.model.residual import NoAttentionError
 from recbole_residual.model.switches import NoSwitchError, uniform_attention, without_position
 from recbole_residual.probe.evaluation import evaluate_settings
@@ -35,8 +35,6 @@ _SWITCHES: dict[str, Callable[[Any], AbstractContextManager]] = {
     "uniform attention": uniform_attention,
     "without position": without_position,
 }
-
-_RATIOS = [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in ATTENTION_STAGES]
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,8 @@ def reliance(
         ]
         conditions[mode] = pd.DataFrame(runs).mean().to_dict()
     original = conditions["original"]
-    columns = ["hrli@1", f"hit@{k}", f"ndcg@{k}", *_RATIOS]
+    ratios = [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in stages_of(model)]
+    columns = ["hrli@1", f"hit@{k}", f"ndcg@{k}", *ratios]
     rows = []
     for condition, values in conditions.items():
         row: dict[str, Any] = {"condition": condition}

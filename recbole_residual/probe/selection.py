@@ -14,6 +14,7 @@ from typing import Any, Callable, ClassVar, Union
 
 import pandas as pd
 
+from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.setting import DEFAULT_ALPHAS, Setting
 from recbole_residual.probe.sweep import DEFAULT_TOPK, AlphaSweep, sweep_alpha
@@ -193,7 +194,9 @@ def choose_alpha(
     oracles = [select_alpha(test_sweep, value, k) for value in curve]
 
     columns = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
-    columns += [f"hrli@{min(topk)}", "mixingratio_res_last"]
+    # The stage that alpha moves; a GRU has one stage only.
+    stage = "res" if "res" in stages_of(model) else stages_of(model)[0]
+    columns += [f"hrli@{min(topk)}", f"mixingratio_{stage}_last"]
     unscaled = test_sweep.settings.index(valid_sweep.settings[choices[0].unscaled])
     rows = []
     for choice, oracle in zip(choices, oracles):

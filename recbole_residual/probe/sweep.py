@@ -34,8 +34,9 @@ class AlphaSweep(ProbeResult):
     Columns ``alpha`` and ``feed_forward`` hold the factor where all layers have the same, with
     per-layer factors there are ``alpha_1``, ``alpha_2``, ... instead. The others are named as in
     this package's evaluation: ``hit@k``, ``ndcg@k``, ``mrr@k``, ``hrli@k``, ``hrl2i@k``,
-    ``mixingratio_attn``, ``mixingratio_res``, ``mixingratio_ln`` and the same with ``_last``,
-    each also by layer (``..._layer_1``), ``recoveryrate@k`` and ``recoverybase@k``.
+    ``mixingratio_attn``, ``mixingratio_res``, ``mixingratio_ln`` (``mixingratio_gate`` for
+    GRU4RecResidual) and the same with ``_last``, each also by layer (``..._layer_1``),
+    ``recoveryrate@k`` and ``recoverybase@k``.
 
     Attributes:
         settings: the factors of each row.
@@ -54,7 +55,11 @@ class AlphaSweep(ProbeResult):
         k = 10 if 10 in self.topk else self.topk[-1]
         factors = [name for name in self.columns if name.startswith(("alpha", "feed_forward"))]
         accuracy = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
-        ratios = ["mixingratio_attn", "mixingratio_res", "mixingratio_ln", "mixingratio_res_last"]
+        ratios = [
+            name
+            for name in self.columns
+            if name.startswith("mixingratio") and "_last" not in name and "_layer" not in name
+        ]
         shown = [*factors, *accuracy[:2], f"hrli@{min(self.topk)}", *ratios, *accuracy[2:]]
         return self.frame[shown]
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from recbole_residual.decomposition.stages import ATTENTION_STAGES
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 
 RANKED = ("target", "last", "last_but_one")
@@ -22,21 +21,20 @@ class Tally:
     Args:
         n_settings: number of settings.
         topk: the values of k.
-        layers: label of each layer with attention; none if ratios are not defined.
+        stages: names of the stages of the mixing ratios.
     """
 
-    def __init__(self, n_settings: int, topk: Sequence[int], layers: Sequence[str]) -> None:
+    def __init__(self, n_settings: int, topk: Sequence[int], stages: Sequence[str]) -> None:
         self.topk = list(topk)
-        self.layers = tuple(layers)
+        self.stages = tuple(stages)
+        self.layers: tuple[str, ...] = ()
         self.n_sequences = 0
         self._largest = max(topk)
         # By rank: 0 stands for no such item, the last one for all ranks above the largest k.
         self._ranks = torch.zeros(n_settings, len(RANKED), self._largest + 2, dtype=torch.int64)
         self._base = torch.zeros(len(topk), dtype=torch.int64)
         self._recovered = torch.zeros(n_settings, len(topk), dtype=torch.int64)
-        self._ratios = torch.zeros(
-            n_settings, len(self.layers), len(ATTENTION_STAGES), 2, dtype=torch.float64
-        )
+        self._ratios = torch.zeros(n_settings, 0, len(stages), 2, dtype=torch.float64)
         self._positions = torch.zeros(2, dtype=torch.float64)
         self.reads_positions = True
 
@@ -61,14 +59,20 @@ class Tally:
             self._base[index] += base.sum().cpu()
             self._recovered[:, index] += (ranks[:, base, 0] <= k).sum(dim=1).cpu()
 
-    def add_ratios(self, sums: torch.Tensor, n_positions: int, n_last: int) -> None:
+    def add_ratios(
+        self, layers: Sequence[str], sums: torch.Tensor, n_positions: int, n_last: int
+    ) -> None:
         """Add mixing ratios.
 
         Args:
+            layers: label of each layer, always the same ones.
             sums: over all valid positions and over last positions, [S, layer, stage, 2].
             n_positions: number of valid positions.
             n_last: number of last positions.
         """
+        if not self.layers:
+            self.layers = tuple(layers)
+            self._ratios = torch.zeros_like(sums, device="cpu")
         self._ratios += sums.cpu()
         self._positions += torch.tensor([n_positions, n_last])
 
@@ -100,7 +104,7 @@ class Tally:
         sums = self._ratios[setting].numpy()
         for group, suffix in enumerate(("", "_last")):
             count = self._positions[group].item()
-            for index, stage in enumerate(ATTENTION_STAGES):
+            for index, stage in enumerate(self.stages):
                 by_layer = sums[:, index, group]
                 name = f"mixingratio_{stage}{suffix}"
                 result[name] = _share(by_layer.sum(), count * len(self.layers))

@@ -19,7 +19,7 @@ from recbole.model.sequential_recommender import (
 )
 
 from recbole_residual.evaluator import HistoryMaskedError, NaNScoreError
-from recbole_residual.model import SASRecResidual
+from recbole_residual.model import GRU4RecResidual, SASRecResidual
 from recbole_residual.model.residual import residual_alpha, scale_residual
 from recbole_residual.probe import ProbeDataError, evaluation, sweep_alpha
 from recbole_residual.probe.setting import Reach
@@ -195,6 +195,25 @@ def test_alpha_out_of_reach_is_one_row_with_a_note() -> None:
     assert "out of reach" in sweep.notes[0]
     assert sweep.frame["mixingratio_res"].isna().all()
     assert sweep.frame["hit@10"].between(0, 1).all()
+
+
+def test_added_skip_of_a_gru() -> None:
+    model = build(
+        GRU4RecResidual,
+        embedding_size=16,
+        num_layers=1,
+        dropout_prob=0.0,
+        logits_chunk=None,
+        alpha=0.0,
+        alpha_train=0.0,
+    )
+    sweep = sweep_alpha(model, loader(), [0.0, 0.5, 1.0], TOPK)
+    assert sweep.unscaled == 0
+    assert sweep.frame["mixingratio_gate"].between(0, 1).all()
+    assert sweep.frame["mixingratio_gate"].nunique() == 1  # the skip is behind the gate
+    assert sweep.frame["recoveryrate@10"].iloc[0] == 0
+    assert sweep.frame["hrli@1"].nunique() > 1
+    assert "mixingratio_gate" in str(sweep)
 
 
 def test_model_that_picks_no_position_has_no_recoverable_base() -> None:

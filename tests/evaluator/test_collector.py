@@ -26,7 +26,7 @@ from recbole_residual.evaluator import (
 from recbole_residual.evaluator.base_metric import SequenceMetric
 from recbole_residual.evaluator.collector import BatchedStruct, sequence_rows
 from recbole_residual.evaluator.positions import position_scores
-from recbole_residual.model.residual import scale_residual
+from recbole_residual.model.residual import MODELS_WITH_ATTENTION, scale_residual
 from tests.evaluator import naive
 
 Sessions = Callable[..., Any]
@@ -197,6 +197,15 @@ def test_batches_come_out_as_one_tensor_and_only_once(sizes: list[int], seed: in
     assert torch.equal(taken.get("rec.x"), torch.cat(batches))
     assert taken.get("data.num_items") == 3
     assert "rec.x" not in struct.take()
+
+
+@pytest.mark.parametrize("model", MODELS_WITH_ATTENTION)
+def test_every_attention_model_of_recbole_gives_all_four(session: Sessions, model: str) -> None:
+    result = evaluate(session(model, metrics=OURS), alpha=0.2)
+    assert 0 < result["mixingratio_res"] < 1
+    assert 0 <= result["hrli@5"] <= 1
+    assert result["recoverybase@5"] > 0
+    assert 0 <= result["recoveryrate@5"] <= 1
 
 
 # Defined outcomes --------------------------------------------------------------------------------

@@ -131,6 +131,7 @@ class ResidualCollector(Collector):
             if self.register.need(name)
         }
         self._ranks_positions = self.register.need("rec.position_rank")
+        self._reads_input = bool(self._input_columns) or self._ranks_positions
         self._ratios = self.register.need("rec.mixing_ratio")
         self._per_user = bool(config["export_per_user"])
 
@@ -143,7 +144,7 @@ class ResidualCollector(Collector):
         self.data_struct.clear()
         self.observation = Observation(model)
         try:
-            with self.observation.watching(ratios=self._ratios):
+            with self.observation.watching(ratios=self._ratios, windows=self._reads_input):
                 yield
         finally:
             self.observation = None
@@ -175,7 +176,7 @@ class ResidualCollector(Collector):
             NotObservedError: outside :meth:`observing`.
         """
         super().eval_batch_collect(scores_tensor, interaction, positive_u, positive_i)
-        if not (self._input_columns or self._ranks_positions or self._ratios or self._per_user):
+        if not (self._reads_input or self._ratios or self._per_user):
             return
         observation = self._observed()
         refuse_nan(scores_tensor)
@@ -189,7 +190,7 @@ class ResidualCollector(Collector):
             self.data_struct.update_tensor("rec.mixing_ratio", ratios.mean)
             self.data_struct.update_tensor("rec.mixing_ratio_last", ratios.last)
             self.data_struct.update_tensor("rec.mixing_positions", ratios.n_positions)
-        if self._input_columns or self._ranks_positions:
+        if self._reads_input:
             given = observation.take_input(
                 interaction[self._item_seq].to(device),
                 interaction[self._item_seq_len].to(device),

@@ -59,12 +59,17 @@ class Observation:
         self._paused = False
 
     @contextmanager
-    def watching(self, ratios: bool) -> Iterator[None]:
-        """Watch every forward of the model: what it is given and, if asked, its mixing ratios."""
+    def watching(self, ratios: bool, windows: bool) -> Iterator[None]:
+        """Watch every forward of the model.
+
+        Args:
+            ratios: keep its mixing ratios, for :meth:`take_ratios`.
+            windows: keep what it is given where that is not ``item_seq``, for :meth:`take_input`.
+        """
         with ExitStack() as stack:
             if ratios:
                 stack.enter_context(observe(self.model, self._keep_ratios))
-            if appends_mask(self.model):
+            if windows and appends_mask(self.model):
                 stack.enter_context(watching_windows(self.model, self._keep_window))
             yield
 

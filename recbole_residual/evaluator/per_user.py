@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 from importlib.util import find_spec
-from os import PathLike
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,6 +15,7 @@ from recbole.evaluator.metrics import GAUC
 
 from recbole_residual.evaluator.base_metric import SequenceMetric
 from recbole_residual.evaluator.evaluator import ResidualEvaluator, unrounded_metric
+from recbole_residual.trainer.checkpoint import PathLike, atomic_path
 
 
 def _topk_values(metric: AbstractMetric, struct: DataStruct) -> dict[str, np.ndarray]:
@@ -87,9 +87,7 @@ def per_user_table(evaluator: ResidualEvaluator, dataset: Any) -> pd.DataFrame:
     return pd.DataFrame(columns, index=pd.Index(user, name=dataset.uid_field))
 
 
-def write_per_user(
-    table: pd.DataFrame, folder: Union[str, PathLike[str]], name: str = "per_user"
-) -> Path:
+def write_per_user(table: pd.DataFrame, folder: PathLike, name: str = "per_user") -> Path:
     """Write the table, whole or not at all: parquet where pyarrow is installed, else csv.
 
     Args:
@@ -100,8 +98,6 @@ def write_per_user(
     Returns:
         pathlib.Path: the file written.
     """
-    from recbole_residual.trainer.checkpoint import atomic_path
-
     parquet = find_spec("pyarrow") is not None
     path = Path(folder) / f"{name}.{'parquet' if parquet else 'csv'}"
     with atomic_path(path) as part:

@@ -9,6 +9,8 @@ import pytest
 import torch
 from recbole.data.interaction import Interaction
 
+from recbole_residual.compat import mend_recbole
+
 SMALL = {
     "val_interval": {"user_id": [str(user) for user in range(1, 61)]},
     "MAX_ITEM_LIST_LENGTH": 12,
@@ -30,6 +32,12 @@ def _own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> None:
     torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _recbole_works_here() -> None:
+    """RecBole, with which this package is compared, needs the mends on newer libraries too."""
+    mend_recbole()
 
 
 class TinyDataset:

@@ -18,6 +18,9 @@ import pandas as pd
 from recbole.utils.enum_type import FeatureType
 from tqdm import tqdm
 
+# pandas 3 reads a category whose tokens look like numbers as numbers: "007" would become 7.
+_TOKEN_DTYPE = "category" if int(pd.__version__.split(".")[0]) < 3 else "str"
+
 ROWS_PER_PIECE = 250_000
 """Rows that the parser holds at once; bounds the peak memory of reading."""
 
@@ -118,7 +121,7 @@ def read_atomic_file(
                 usecols=list(is_token) if len(columns) < n_columns else None,
                 index_col=False,
                 dtype={
-                    name: "category" if token else "float64" for name, token in is_token.items()
+                    name: _TOKEN_DTYPE if token else "float64" for name, token in is_token.items()
                 },
                 encoding=encoding or "utf-8-sig",
                 chunksize=ROWS_PER_PIECE,
@@ -132,9 +135,7 @@ def read_atomic_file(
     for column in columns:
         parts = [piece.pop(column.header) for piece in pieces]
         if is_token[column.header]:
-            frame[column.field] = pd.Series(
-                pd.api.types.union_categoricals([part.array for part in parts])
-            )
+            frame[column.field] = pd.Series(pd.api.types.union_categoricals(parts))
         else:
             frame[column.field] = pd.concat(parts, ignore_index=True)
     return pd.DataFrame(frame, copy=False)
@@ -153,7 +154,8 @@ def _with_progress(
         disable=not show_progress or size < BYTES_WORTH_A_BAR,
     ) as bar:
         for piece in reader:
-            yield piece
+            text = piece.select_dtypes(_TOKEN_DTYPE).columns
+            yield piece.astype(dict.fromkeys(text, "category"))
             bar.update(file.tell() - bar.n)
 
 

@@ -14,6 +14,7 @@ import torch.nn.functional as F  # noqa: N812
 from recbole.model.sequential_recommender import SASRec
 
 from recbole_residual.model.controls import check_choice
+from recbole_residual.model.fast_forward import Packing, can_run_fast, packed_positions
 from recbole_residual.model.objective import target_list_field
 from recbole_residual.model.registry import register_model
 from recbole_residual.model.same_target import ItemSequences, SameTarget
@@ -119,7 +120,12 @@ class DuoRec(SASRec):
         width = max(item_seq.shape[1] for item_seq, _ in views)
         item_seq = torch.cat([F.pad(seq, (0, width - seq.shape[1])) for seq, _ in views])
         item_seq_len = torch.cat([length for _, length in views])
-        return list(self.forward(item_seq, item_seq_len).chunk(len(views)))
+        if can_run_fast(self):
+            hidden = packed_positions(self, item_seq, Packing(item_seq))
+            last = hidden[item_seq_len.cumsum(0) - 1]
+        else:
+            last = self.forward(item_seq, item_seq_len)
+        return list(last.chunk(len(views)))
 
 
 @register_model

@@ -97,15 +97,18 @@ def test_loss_is_the_sum_of_its_terms(contrast: str, positions: str, sim: str) -
         assert torch.equal(model._same_target.target, interaction["item_id"])
 
 
-def test_views_differ_by_dropout() -> None:
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_views_differ_by_dropout_alone(norm: str) -> None:
     torch.manual_seed(0)
-    model = DuoRec(tiny_config(**DUO, hidden_dropout_prob=0.5), TinyDataset(30)).train()
+    config = tiny_config(**DUO, hidden_dropout_prob=0.5, norm=norm)
+    model = DuoRecResidual(config, TinyDataset(30)).train()
     interaction = random_interaction()
     view = ItemSequences(interaction["item_id_list"], interaction["item_length"])
     first, second = model._represent([view, view])
     assert not torch.equal(first, second)
     first, second = model.eval()._represent([view, view])
-    assert torch.allclose(first, second, atol=1e-6)
+    assert torch.allclose(first, second, atol=1e-5)
+    assert torch.allclose(first, model.forward(*view), atol=1e-5)
 
 
 def test_contrasts_reach_the_embeddings() -> None:

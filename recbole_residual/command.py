@@ -131,7 +131,7 @@ def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         compat.silence_known_warnings()
         from recbole_residual.quick_start import probe_run, resume_run, run_recbole_residual
-        from recbole_residual.summary import summary
+        from recbole_residual.report import report
 
         if options.mode == "probe":
             if not options.run:
@@ -154,4 +154,4 @@ def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
         else:
             files = options.config_files.split() if options.config_files else None
             result = run_recbole_residual(options.model, options.dataset, files, keys)
-    print(summary(result))
+    print(report(result["run_folder"]))

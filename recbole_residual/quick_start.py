@@ -21,15 +21,20 @@ from recbole_residual.config_check import ConfigError, check_topk
 from recbole_residual.data import create_dataset, data_preparation, dataset_statistics
 from recbole_residual.download import ensure_dataset_files
 from recbole_residual.evaluator import per_user_table, register, write_per_user
+from recbole_residual.evaluator.model_input import appends_mask
 from recbole_residual.probe import ProbeResult, run_probes
 from recbole_residual.probe_names import PROBES, PROBES_AFTER_TRAINING, probe_names
+from recbole_residual.report import report
 from recbole_residual.run_folder import FILE_ONLY, RunFolder
 from recbole_residual.trainer.checkpoint import CheckpointError, load_checkpoint
 from recbole_residual.trainer.trainer import get_trainer
 from recbole_residual.version import __version__
 
-RESUME_KEYS = frozenset({"data_path", "gpu_id", "use_gpu", "show_progress", "state", "worker"})
-"""What may differ when a run is resumed or loaded: where it computes, not what."""
+RESUME_KEYS = frozenset(
+    {"data_path", "gpu_id", "use_gpu", "show_progress", "state", "worker", "report", "latex"}
+)
+"""What may differ when a run is resumed or loaded: where it computes and what it shows, not what it
+computes."""
 
 
 @dataclass
@@ -163,7 +168,9 @@ def probe_run(
     session = load_run(run_folder, config_dict)
     folder = RunFolder.existing(run_folder)
     with folder.logging(session.config["state"] or "INFO"):
-        return _probe(session, folder, names)
+        results = probe_session(session, folder, names)
+        write_report(session.config, folder)
+    return results
 
 
 def open_session(config: ResidualConfig) -> Session:
@@ -240,11 +247,15 @@ def _run(config: ResidualConfig, folder: RunFolder, saved: bool, resume: bool) -
         logger.info("best valid: %s", dict(result["best_valid_result"] or {}))
         logger.info("test result: %s", dict(result["test_result"] or {}))
         logger.info("Saved %s", folder.result_file)
-        _probe(session, folder, PROBES_AFTER_TRAINING[config["probe"]])
+        probe_session(session, folder, PROBES_AFTER_TRAINING[config["probe"]])
+        write_report(config, folder)
     return result
 
 
-def _probe(session: Session, folder: RunFolder, names: Sequence[str]) -> dict[str, ProbeResult]:
+def probe_session(
+    session: Session, folder: RunFolder, names: Sequence[str]
+) -> dict[str, ProbeResult]:
+    """Run probes on an open session and save their answers in a run's folder."""
     return run_probes(
         session.model,
         session.valid_data,
@@ -254,6 +265,13 @@ def _probe(session: Session, folder: RunFolder, names: Sequence[str]) -> dict[st
         topk=session.config["topk"],
         show_progress=session.config["show_progress"],
     )
+
+
+def write_report(config: ResidualConfig, folder: RunFolder) -> None:
+    """Write the report of a run, from what its folder holds, if the configuration wants one."""
+    if config["report"]:
+        page, *_ = report(folder.path).save(folder.path, latex=config["latex"])
+        getLogger().info("Saved %s", page)
 
 
 def _train_and_test(
@@ -275,20 +293,45 @@ def _train_and_test(
         "best_valid_result": best_result,
     }
     if hasattr(model, "alpha"):
-        result["alpha"], result["alpha_train"] = model.alpha, model.alpha_train
+        result["alpha_train"] = model.alpha_train
+    result.update(evaluate_session(session, trainer, folder, saved))
+    for key, value in result["test_result"].items():
+        trainer.tensorboard.add_scalar(f"Test/{key}", value, len(trainer.train_loss_dict))
+    result["train_losses"] = list(trainer.train_loss_dict.values())
+    result["epochs_trained"] = len(trainer.train_loss_dict)
+    return result
+
+
+def evaluate_session(
+    session: Session, trainer: Any, folder: RunFolder, load_best_model: bool
+) -> dict[str, Any]:
+    """Evaluate on validation and test data.
+
+    Args:
+        session: what to evaluate.
+        trainer: a Trainer of its model.
+        folder: where the table per user goes, if the configuration asks for one.
+        load_best_model: whether the trainer loads its best checkpoint first.
+
+    Returns:
+        The values, rounded by RecBole and unrounded, and what they were computed on and with.
+    """
+    config, model = session.config, session.model
     show = config["show_progress"]
-    result["valid_result"] = trainer.evaluate(session.valid_data, saved, show_progress=show)
+    result: dict[str, Any] = {}
+    if hasattr(model, "alpha"):
+        result["alpha"] = model.alpha
+    result["last_position"] = "[MASK]" if appends_mask(model) else "item"
+    result["valid_result"] = trainer.evaluate(
+        session.valid_data, load_best_model, show_progress=show
+    )
     result["valid_result_unrounded"] = trainer.evaluator.last_unrounded
     result["test_result"] = trainer.evaluate(session.test_data, False, show_progress=show)
     result["test_result_unrounded"] = trainer.evaluator.last_unrounded
     result["test_left_out"] = trainer.evaluator.left_out()
-    for key, value in result["test_result"].items():
-        trainer.tensorboard.add_scalar(f"Test/{key}", value, len(trainer.train_loss_dict))
     if config["export_per_user"]:
         table = per_user_table(trainer.evaluator, session.test_data._dataset)
         result["per_user_file"] = str(write_per_user(table, folder.path))
-    result["train_losses"] = list(trainer.train_loss_dict.values())
-    result["epochs_trained"] = len(trainer.train_loss_dict)
     result["dataset_statistics"] = dataset_statistics(session.dataset).to_dict()
     result["data_source"] = session.data_source
     result["environment"] = environment()

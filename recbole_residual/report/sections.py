@@ -1,0 +1,697 @@
+"""The sections of a report on one run, or on several side by side."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from recbole_residual.probe.evaluation import MASK_NOTE
+from recbole_residual.report.record import RunRecord
+from recbole_residual.report.section import Plot, Section
+from recbole_residual.report.table import NOT_RUN, Table
+
+ACCURACY = {
+    "hit": "HR",
+    "recall": "Recall",
+    "ndcg": "NDCG",
+    "mrr": "MRR",
+    "precision": "Precision",
+    "map": "MAP",
+}
+"""RecBole's names of the usual accuracy metrics, and the field's."""
+
+LAST_ITEM = {"hrli": "HRLI", "hrl2i": "HRL2I"}
+
+_OWN = ("hrli", "hrl2i", "mixingratio", "recovery")
+
+
+def main_k(columns: Sequence[str], metric: str = "hit") -> int:
+    """The cut-off of which a report speaks: 10 if there is one, else the largest."""
+    found = [int(name.partition("@")[2]) for name in columns if name.startswith(f"{metric}@")]
+    return 10 if 10 in found else max(found)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs that are reported together."""
+
+    records: Sequence[RunRecord]
+
+    @property
+    def several(self) -> bool:
+        return len(self.records) > 1
+
+    def joined(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> pd.DataFrame | None:
+        """The table of the only run, or those of all runs below each other; None if there is
+        none."""
+        frames = {record.label: frame_of(record) for record in self.records}
+        there = {label: frame for label, frame in frames.items() if frame is not None}
+        if not there:
+            return None
+        if not self.several:
+            return next(iter(there.values()))
+        parts = []
+        for label, frame in there.items():
+            part = frame.copy()
+            part.insert(0, "run", label)
+            parts.append(part)
+        return pd.concat(parts, ignore_index=True)
+
+    def absent(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> list[str]:
+        """A note that names the runs without a table, where others have one."""
+        without = [record.label for record in self.records if frame_of(record) is None]
+        if not without or len(without) == len(self.records):
+            return []
+        return [f"{NOT_RUN} for: {'; '.join(without)}."]
+
+    def series(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> dict[str, Any]:
+        """The tables that are there, by label."""
+        frames = {record.label: frame_of(record) for record in self.records}
+        return {label: frame for label, frame in frames.items() if frame is not None}
+
+    def notes(self, *probes: str) -> list[str]:
+        """The notes of some probes; with the label in front if there are several runs."""
+        notes = []
+        for record in self.records:
+            for probe in probes:
+                for note in record.notes(probe):
+                    text = f"{record.label}: {note}" if self.several else note
+                    if text not in notes:
+                        notes.append(text)
+        return notes
+
+    def command(self, of: Callable[[RunRecord], str]) -> str:
+        """The commands of all runs, one after the other."""
+        return "; ".join(dict.fromkeys(of(record) for record in self.records))
+
+    def probe_command(self, probe: str) -> str:
+        return self.command(lambda record: record.probe_command(probe))
+
+    @property
+    def result_command(self) -> str:
+        return self.command(lambda record: record.command)
+
+    def probe_table(
+        self,
+        probe: str,
+        title: str,
+        name: str | None = None,
+        shown: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
+        marked: Callable[[pd.DataFrame], Sequence[int]] | None = None,
+        folded: bool = False,
+    ) -> Table:
+        """A table as a probe left it."""
+        of = partial(_probe_frame, probe=probe, name=name)
+        frame = self.joined(of)
+        return Table(
+            name or probe,
+            title,
+            frame,
+            self.probe_command(probe),
+            shown=None if frame is None or shown is None else shown(frame),
+            notes=[*self.notes(probe), *self.absent(of)],
+            marked=() if frame is None or marked is None else marked(frame),
+            folded=folded,
+        )
+
+
+def _probe_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.DataFrame | None:
+    frame = record.table(probe, name)
+    return None if frame is None or frame.empty else frame
+
+
+def build_sections(records: Sequence[RunRecord]) -> list[Section]:
+    """Everything there is to say about some runs.
+
+    Args:
+        records: one run, or several to lay over each other.
+    """
+    runs = Runs(records)
+    return [
+        _dataset(runs),
+        _accuracy(runs),
+        _last_item(runs),
+        _mixing(runs),
+        _maps(runs),
+        _alpha(runs),
+        _selection(runs),
+        _positions(runs),
+        _shuffles(runs),
+        _reliance(runs),
+        _configuration(runs),
+    ]
+
+
+def _renamed(frame: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
+    """The columns of ``names`` that are there, under their new names."""
+    there = {old: new for old, new in names.items() if old in frame}
+    return frame[list(there)].rename(columns=there)
+
+
+# Result ----------------------------------------------------------------------------------------
+
+
+def _dataset(runs: Runs) -> Section:
+    def of(record: RunRecord) -> pd.DataFrame | None:
+        statistics = record.result.get("dataset_statistics")
+        if not statistics:
+            return None
+        return pd.DataFrame([{"dataset": record.config["dataset"], **statistics}])
+
+    table = Table("dataset", "After preprocessing", runs.joined(of), runs.result_command)
+    text = "What the model was trained and tested on."
+    sources = list(dict.fromkeys(record.result.get("data_source", "") for record in runs.records))
+    if any(sources):
+        text += f" Read from {'; '.join(filter(None, sources))}."
+    return Section("dataset", "Dataset", text, [table])
+
+
+def _results(record: RunRecord) -> dict[str, dict[str, float]]:
+    """Validation and test values, unrounded where they were kept."""
+    found = {}
+    for part, key in (("validation", "valid_result"), ("test", "test_result")):
+        values = record.result.get(f"{key}_unrounded") or record.result.get(key)
+        if values:
+            found[part] = values
+    return found
+
+
+def _by_cutoff(record: RunRecord, names: Callable[[str], str | None]) -> pd.DataFrame | None:
+    """Metrics down, cut-offs across."""
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for part, values in _results(record).items():
+        for key, value in values.items():
+            metric, _, k = key.partition("@")
+            name = names(metric)
+            if name is not None:
+                row = rows.setdefault((part, name), {"data": part, "metric": name})
+                row[f"@{k}" if k else "value"] = value
+    return pd.DataFrame(list(rows.values())) if rows else None
+
+
+def _accuracy(runs: Runs) -> Section:
+    def name(metric: str) -> str | None:
+        return None if metric.startswith(_OWN) else ACCURACY.get(metric, metric)
+
+    table = Table(
+        "accuracy",
+        "Ranking of the target in the whole catalogue",
+        runs.joined(lambda record: _by_cutoff(record, name)),
+        runs.result_command,
+        notes=[note for record in runs.records for note in record.result.get("notes", [])],
+    )
+    return Section("accuracy", "Accuracy", "At the residual factor in force.", [table])
+
+
+def _last_item(runs: Runs) -> Section:
+    def ranks(record: RunRecord) -> pd.DataFrame | None:
+        return _probe_frame(record, "internals", "internals_ranks")
+
+    notes = []
+    for record in runs.records:
+        left_out = {
+            LAST_ITEM[key]: n for key, n in record.result.get("test_left_out", {}).items() if n
+        }
+        if left_out:
+            told = ", ".join(f"{n} sequences have no {key}" for key, n in left_out.items())
+            notes.append(f"{record.label}: {told} (too short, or cut off by the input window).")
+    table = Table(
+        "last_item",
+        "How often the model ranks an item that it was just given among its top k",
+        runs.joined(lambda record: _by_cutoff(record, LAST_ITEM.get)),
+        runs.result_command,
+        notes=notes,
+    )
+    found = runs.series(ranks)
+    plot = Plot(
+        "last_item_ranks",
+        "Distribution of the last item's rank",
+        "The more to the left, the more the model leans on the item that it was just given.",
+        runs.probe_command("internals"),
+        partial(_draw, "rank_distribution", found) if found else None,
+    )
+    return Section(
+        "last-item",
+        "Last item",
+        "HRLI@k: share of sequences whose last input item is in the top k; HRL2I@k: the same for "
+        "the item before it. History is not masked.",
+        [table, runs.probe_table("internals", "Ranks", "internals_ranks", folded=True)],
+        [plot],
+    )
+
+
+def _draw(name: str, *args: Any) -> Any:
+    """Draw a figure; matplotlib is imported only now."""
+    from recbole_residual.report import figures
+
+    return getattr(figures, name)(*args)
+
+
+# Inside the model ------------------------------------------------------------------------------
+
+
+def _mixing(runs: Runs) -> Section:
+    def ratios(record: RunRecord) -> pd.DataFrame | None:
+        return _probe_frame(record, "internals")
+
+    def shown(frame: pd.DataFrame) -> pd.DataFrame:
+        keys = [name for name in ("run", "layer", "position") if name in frame]
+        wide = frame.pivot_table(
+            index=keys, columns="stage", values="mean", sort=False, observed=True
+        )
+        return wide[list(dict.fromkeys(frame["stage"]))].rename_axis(columns=None).reset_index()
+
+    found = runs.series(ratios)
+    at_mask = [record.label for record in runs.records if record.predicts_at_mask]
+    warning = ""
+    if at_mask:
+        warning = f"{', '.join(at_mask)}: {MASK_NOTE}"
+    plot = Plot(
+        "mixing_by_stage",
+        "Mixing ratio by stage",
+        "With the residual, a position keeps mostly itself.",
+        runs.probe_command("internals"),
+        partial(_draw, "ratios_by_stage", found) if found else None,
+    )
+    return Section(
+        "mixing",
+        "Mixing ratio",
+        "0: a position keeps only itself. 1: it takes everything from others. By stage of the "
+        "attention block: attn, the attention sum alone; res, with the residual; ln, after the "
+        "LayerNorm. Means over sequences, on the test data.",
+        [
+            runs.probe_table("internals", "By layer, position and stage", shown=shown),
+            Table(
+                "mixing_by_split",
+                "As the evaluation gives it, over all layers",
+                runs.joined(_mixing_of_results),
+                runs.result_command,
+                folded=True,
+            ),
+        ],
+        [plot],
+        warning=warning,
+    )
+
+
+def _mixing_of_results(record: RunRecord) -> pd.DataFrame | None:
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for part, values in _results(record).items():
+        for key, value in values.items():
+            prefix, _, rest = key.partition("_")
+            if prefix == "mixingratio":
+                stage, _, where = rest.partition("_last")
+                position = "last" if key.endswith("_last") else "all"
+                row = rows.setdefault((part, position), {"data": part, "position": position})
+                row[stage + where] = value
+    return pd.DataFrame(list(rows.values())) if rows else None
+
+
+def _maps(runs: Runs) -> Section:
+    plots = []
+    for number, record in enumerate(runs.records, start=1):
+        maps = _probe_frame(record, "internals", "internals_maps")
+        last = "[MASK]" if record.predicts_at_mask else "item"
+        suffix = f"_{number}" if runs.several else ""
+        plots.append(
+            Plot(
+                f"maps{suffix}",
+                f"{record.label}: who takes from whom, last 15 positions",
+                "Averages over test sequences that have both positions; L is the last one. "
+                "Contribution: norm of what is taken, after the LayerNorm, the residual on the "
+                "diagonal, on a logarithmic scale. Attention: the bare weights, which do not know "
+                "of the residual.",
+                record.probe_command("internals"),
+                None if maps is None else partial(_draw, "heatmaps", maps, last),
+            )
+        )
+    return Section(
+        "maps",
+        "Contribution and attention",
+        "What the norm-based contribution shows and the attention weights do not.",
+        [runs.probe_table("internals", "The maps", "internals_maps", folded=True)],
+        plots,
+    )
+
+
+# Alpha -----------------------------------------------------------------------------------------
+
+
+def _sweep(record: RunRecord) -> pd.DataFrame | None:
+    """The sweep on the test data, from whichever probe made it."""
+    frame = _probe_frame(record, "alpha_sweep")
+    if frame is None:
+        frame = _probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
+    return frame
+
+
+def _scaled_sweep(record: RunRecord) -> pd.DataFrame | None:
+    """The same if there is something to scale."""
+    frame = _sweep(record)
+    return None if frame is None or "alpha" not in frame else frame
+
+
+def chosen_alpha(record: RunRecord) -> float | None:
+    """The alpha chosen on validation, None if the choice was not run or differs by layer."""
+    if "alpha_selection" not in record.probes:
+        return None
+    alpha = record.probes["alpha_selection"].about["alpha"]
+    return None if isinstance(alpha, list) else alpha
+
+
+def _oracle_alpha(record: RunRecord) -> float:
+    stored = record.probes["alpha_selection"]
+    table = stored.tables["alpha_selection"]
+    return float(table.loc[table["epsilon"] == stored.about["epsilon"], "oracle_alpha"].iloc[0])
+
+
+def _marked_sweep(record: RunRecord) -> pd.DataFrame | None:
+    """The sweep with a column that says which row is what."""
+    sweep = _sweep(record)
+    if sweep is None or "alpha" not in sweep:
+        return sweep
+    chosen = chosen_alpha(record)
+    in_force = record.result.get("alpha")
+
+    def remark(alpha: float) -> str:
+        remarks = []
+        if alpha == chosen:
+            remarks.append("chosen on validation")
+        if chosen is not None and alpha == _oracle_alpha(record):
+            remarks.append("test oracle")
+        if in_force and all(value == alpha for value in in_force):
+            remarks.append("this run")
+        return ", ".join(remarks)
+
+    return sweep.assign(remark=sweep["alpha"].map(remark))
+
+
+def _short_sweep(frame: pd.DataFrame) -> pd.DataFrame:
+    k = main_k(list(frame.columns))
+    names = {
+        "run": "run",
+        "alpha": "alpha",
+        f"hit@{k}": f"HR@{k}",
+        f"ndcg@{k}": f"NDCG@{k}",
+        "hrli@1": "HRLI@1",
+        "mixingratio_attn": "mixing attn",
+        "mixingratio_res": "mixing res",
+        "mixingratio_ln": "mixing ln",
+        "mixingratio_res_last": "res, last",
+        f"recoveryrate@{k}": f"RecoveryRate@{k}",
+        f"recoverybase@{k}": "of",
+        "remark": "remark",
+    }
+    return _renamed(frame, names)
+
+
+def _chosen_rows(frame: pd.DataFrame) -> list[int]:
+    if "remark" not in frame:
+        return []
+    chosen = frame["remark"].str.startswith("chosen").to_numpy()
+    return [int(row) for row in chosen.nonzero()[0]]
+
+
+def _alpha(runs: Runs) -> Section:
+    frame = runs.joined(_marked_sweep)
+    notes = [*runs.notes("alpha_sweep"), *runs.absent(_sweep)]
+    notes += [
+        f"alpha chosen on validation: {NOT_RUN}{_for(runs, record)} "
+        f"({record.probe_command('alpha_selection')})"
+        for record in runs.records
+        if chosen_alpha(record) is None
+    ]
+    table = Table(
+        "alpha_sweep",
+        "Every metric as the residual is scaled, without retraining (test data)",
+        frame,
+        runs.probe_command("alpha_sweep"),
+        shown=None if frame is None else _short_sweep(frame),
+        notes=notes,
+        marked=() if frame is None else _chosen_rows(frame),
+    )
+    found = runs.series(_scaled_sweep)
+    k = min((main_k(list(sweep.columns)) for sweep in found.values()), default=10)
+    missing = NOT_RUN
+    if not found and frame is not None:
+        missing = f"{NOT_RUN}: the model has no residual to scale"
+    command = runs.probe_command("alpha_sweep")
+    plots = [
+        Plot(
+            "alpha_curves",
+            "Alpha against mixing ratio and HRLI@1",
+            "Turning the residual down raises the mixing ratio and lowers last-item reliance.",
+            command,
+            partial(_draw, "alpha_curves", found) if found else None,
+            missing,
+        ),
+        Plot(
+            "hrli_accuracy",
+            "HRLI against accuracy",
+            "One point per alpha, which is the number beside it.",
+            command,
+            partial(_draw, "hrli_against_accuracy", found, f"ndcg@{k}", f"NDCG@{k}")
+            if found
+            else None,
+            missing,
+        ),
+    ]
+    tables = [table]
+    for probe, title in (
+        ("layer_grid", "One alpha per layer, every combination"),
+        ("feed_forward_sweep", "The residual around the feed-forward blocks scaled instead"),
+    ):
+        if any(probe in record.probes for record in runs.records):
+            tables.append(runs.probe_table(probe, title, shown=_short_grid, folded=True))
+    return Section(
+        "alpha",
+        "Alpha sweep",
+        "z = alpha x + attention(x): alpha = 1 is the model as it was trained.",
+        tables,
+        plots,
+    )
+
+
+def _for(runs: Runs, record: RunRecord) -> str:
+    return f" for {record.label}" if runs.several else ""
+
+
+def _short_grid(frame: pd.DataFrame) -> pd.DataFrame:
+    k = main_k(list(frame.columns))
+    shown = [
+        name
+        for name in map(str, frame)
+        if name == "run"
+        or name.startswith(("alpha", "feed_forward"))
+        or name in (f"hit@{k}", f"ndcg@{k}", "hrli@1", "mixingratio_res", f"recoveryrate@{k}")
+    ]
+    return frame[shown]
+
+
+def _selection(runs: Runs) -> Section:
+    def selection(record: RunRecord) -> pd.DataFrame | None:
+        return _probe_frame(record, "alpha_selection")
+
+    def usable(record: RunRecord) -> pd.DataFrame | None:
+        return None if chosen_alpha(record) is None else selection(record)
+
+    def sweep(record: RunRecord) -> pd.DataFrame | None:
+        if chosen_alpha(record) is None:
+            return None
+        return _probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
+
+    def shown(frame: pd.DataFrame) -> pd.DataFrame:
+        names = {
+            "run": "run",
+            "epsilon": "epsilon",
+            "alpha": "alpha",
+            f"test_hit@{k}": f"HR@{k}",
+            f"test_recoveryrate@{k}": f"RecoveryRate@{k}",
+            "test_hrli@1": "HRLI@1",
+            "oracle_alpha": "oracle alpha",
+            f"oracle_hit@{k}": f"oracle HR@{k}",
+            f"oracle_recoveryrate@{k}": f"oracle RecoveryRate@{k}",
+            f"unscaled_hit@{k}": f"unchanged HR@{k}",
+        }
+        return _renamed(frame, names)
+
+    found = [record for record in runs.records if chosen_alpha(record) is not None]
+    k = found[0].probes["alpha_selection"].about["k"] if found else 10
+    found = [record for record in found if record.probes["alpha_selection"].about["k"] == k]
+    chosen = {record.label: chosen_alpha(record) for record in found}
+    oracle = {record.label: _oracle_alpha(record) for record in found}
+    text = (
+        "Alpha is chosen on validation: the highest RecoveryRate among those that keep "
+        f"(1 - epsilon) of HR@{k}. The test data is read once, afterwards; the oracle applies the "
+        "same rule to the test data, for comparison only."
+    )
+    for record in found:
+        about = record.probes["alpha_selection"].about
+        text += (
+            f" {record.label}: alpha = {about['alpha']:g} at epsilon = {about['epsilon']:g} "
+            f"({about['reason']})."
+        )
+    command = runs.probe_command("alpha_selection")
+    plots = [
+        Plot(
+            "recovery_accuracy",
+            "Recovery against accuracy",
+            "One point per alpha, which is the number beside it, on the test data.",
+            command,
+            partial(_draw, "recovery_against_accuracy", runs.series(sweep), chosen, oracle, k)
+            if found
+            else None,
+        ),
+        Plot(
+            "outcome_epsilon",
+            "Outcome against epsilon",
+            "What is recovered and what is kept, as more accuracy may be given up.",
+            command,
+            partial(_draw, "outcome_against_epsilon", runs.series(usable), k) if found else None,
+        ),
+    ]
+    table = runs.probe_table("alpha_selection", "Chosen alpha by epsilon", shown=shown)
+    return Section("selection", "Choosing alpha", text, [table], plots)
+
+
+# Other probes ----------------------------------------------------------------------------------
+
+
+def _positions(runs: Runs) -> Section:
+    def shown(frame: pd.DataFrame) -> pd.DataFrame:
+        k = main_k(list(frame.columns))
+        names = {
+            "run": "run",
+            "position": "position",
+            "n_sequences": "sequences",
+            f"hit@{k}": f"HR@{k}",
+            f"ndcg@{k}": f"NDCG@{k}",
+            "mixingratio_attn": "mixing attn",
+            "mixingratio_res": "mixing res",
+            "mixingratio_ln": "mixing ln",
+            "mixingratio_gate": "mixing gate",
+            f"n_missed@{k}": "missed at L",
+            f"recovers@{k}": "of these found here",
+        }
+        return _renamed(frame, names)
+
+    return Section(
+        "positions",
+        "Earlier positions",
+        "The ranking read at L, L-1, L-2 and L-3 on the full input, and how often it holds a "
+        "target that the last position misses.",
+        [runs.probe_table("positions", "Accuracy and mixing ratio by position", shown=shown)],
+    )
+
+
+def _shuffles(runs: Runs) -> Section:
+    def of(record: RunRecord) -> pd.DataFrame | None:
+        return _probe_frame(record, "shuffle")
+
+    found = runs.series(of)
+    k = min((_drop_k(table) for table in found.values()), default=10)
+
+    def shown(frame: pd.DataFrame) -> pd.DataFrame:
+        names = {
+            "run": "run",
+            "mode": "mode",
+            "n_runs": "seeds",
+            f"ndcg@{k}": f"NDCG@{k}",
+            f"ndcg@{k}_drop": "relative drop",
+            f"ndcg@{k}_drop_std": "its std",
+            f"hit@{k}": f"HR@{k}",
+            f"hit@{k}_drop": "drop of HR",
+            f"hit@{k}_drop_std": "std",
+            "hrli@1": "HRLI@1",
+        }
+        return _renamed(frame, names)
+
+    plot = Plot(
+        "shuffle_bars",
+        "Relative drop under perturbed inputs",
+        "Little lost when everything but the last item is shuffled, much when the last item is "
+        "shuffled too: the model leans on the last item. Whiskers: standard deviation over seeds.",
+        runs.probe_command("shuffle"),
+        partial(_draw, "shuffle_bars", found, k) if found else None,
+    )
+    return Section(
+        "shuffles",
+        "Shuffles",
+        "The same model on inputs that were shuffled, reversed or cut, at inference only.",
+        [runs.probe_table("shuffle", "Accuracy on perturbed inputs", shown=shown)],
+        [plot],
+    )
+
+
+def _drop_k(table: pd.DataFrame) -> int:
+    (name,) = (name for name in map(str, table) if re.fullmatch(r"ndcg@\d+_drop", name))
+    return int(name[len("ndcg@") : -len("_drop")])
+
+
+def _reliance(runs: Runs) -> Section:
+    def shown(frame: pd.DataFrame) -> pd.DataFrame:
+        k = main_k(list(frame.columns))
+        names = {
+            "run": "run",
+            "condition": "condition",
+            "hrli@1": "HRLI@1",
+            "hrli@1_change": "change of HRLI",
+            f"hit@{k}": f"HR@{k}",
+            f"ndcg@{k}": f"NDCG@{k}",
+            f"ndcg@{k}_change": "change of NDCG",
+            "mixingratio_attn": "mixing attn",
+            "mixingratio_res": "mixing res",
+            "mixingratio_ln": "mixing ln",
+            "mixingratio_res_last": "res, last",
+            "mixingratio_gate": "mixing gate",
+        }
+        return _renamed(frame, names)
+
+    return Section(
+        "reliance",
+        "Suspects side by side",
+        "One thing changed at a time: the residual, the learned attention weights, the position "
+        "embedding, the order of the input.",
+        [
+            runs.probe_table(
+                "reliance", "Last-item reliance, mixing ratio and accuracy", shown=shown
+            )
+        ],
+    )
+
+
+def _configuration(runs: Runs) -> Section:
+    def settings(record: RunRecord) -> pd.DataFrame | None:
+        rows = [{"key": key, "value": str(value)} for key, value in record.config.items()]
+        return pd.DataFrame(rows)
+
+    def versions(record: RunRecord) -> pd.DataFrame | None:
+        found = dict(record.result.get("environment", {}))
+        if not found:
+            return None
+        for key in ("epochs_trained", "seconds"):
+            if key in record.result:
+                found[key] = str(record.result[key])
+        found["folder"] = str(record.folder)
+        return pd.DataFrame([{"key": key, "value": value} for key, value in found.items()])
+
+    return Section(
+        "configuration",
+        "Configuration",
+        "All that it takes to do it again.",
+        [
+            Table("environment", "Environment", runs.joined(versions), runs.result_command),
+            Table(
+                "configuration",
+                "Resolved configuration",
+                runs.joined(settings),
+                runs.result_command,
+                folded=True,
+            ),
+        ],
+    )

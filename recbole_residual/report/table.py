@@ -1,0 +1,142 @@
+"""One table of a report, with the command that made it, as text, HTML, csv and LaTeX."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import pandas as pd
+from tabulate import tabulate
+
+NOT_RUN = "not run"
+"""What stands where numbers are missing."""
+
+UNDEFINED = "n/a"
+"""What stands for a number that is not defined, such as a rate over nothing."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table and where it comes from.
+
+    Attributes:
+        name: name of its files.
+        title: in words.
+        frame: all of it, as in the csv; None if it was not run.
+        command: what makes it.
+        shown: what the page shows of it; by default everything.
+        notes: what its reader must know.
+        marked: numbers of rows to point out.
+        folded: whether the page shows it only when it is opened.
+    """
+
+    name: str
+    title: str
+    frame: pd.DataFrame | None
+    command: str
+    shown: pd.DataFrame | None = None
+    notes: Sequence[str] = ()
+    marked: Sequence[int] = ()
+    folded: bool = False
+
+    @property
+    def visible(self) -> pd.DataFrame:
+        """What is shown; empty if it was not run."""
+        if self.shown is not None:
+            return self.shown
+        return pd.DataFrame() if self.frame is None else self.frame
+
+    def to_html(self) -> str:
+        """The ``<table>`` element, or "not run" with the command that would run it."""
+        if self.frame is None:
+            return f'<p class="missing">{NOT_RUN}</p>'
+        frame = self.visible
+        head = "".join(
+            f'<th scope="col"{_numeric(frame, name)}>{html.escape(str(name))}</th>'
+            for name in frame.columns
+        )
+        body = []
+        for number, row in enumerate(_cells(frame)):
+            attribute = ' class="marked"' if number in self.marked else ""
+            cells = "".join(
+                f"<td{_numeric(frame, name)}>{html.escape(cell)}</td>"
+                for name, cell in zip(frame.columns, row)
+            )
+            body.append(f"<tr{attribute}>{cells}</tr>")
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+
+    def to_text(self) -> str:
+        """The table for a terminal, or "not run" with the command that would run it."""
+        if self.frame is None:
+            return f"{NOT_RUN}: {self.command}"
+        rows = [
+            [f"> {row[0]}" if number in self.marked else row[0], *row[1:]]
+            for number, row in enumerate(_cells(self.visible))
+        ]
+        return _tabulated(self.visible, rows, "simple")
+
+    def to_latex(self) -> str:
+        """The table for a paper (booktabs), with the command as a comment."""
+        head = f"% {self.title}\n% {self.command}\n"
+        if self.frame is None:
+            return f"{head}{NOT_RUN}\n"
+        return head + _tabulated(self.visible, _cells(self.visible), "latex_booktabs") + "\n"
+
+
+def _tabulated(frame: pd.DataFrame, rows: list[list[str]], style: str) -> str:
+    return tabulate(
+        rows,
+        headers=[str(name) for name in frame.columns],
+        tablefmt=style,
+        disable_numparse=True,
+        colalign=["right" if _numeric(frame, name) else "left" for name in frame.columns],
+    )
+
+
+def _numeric(frame: pd.DataFrame, name: Any) -> str:
+    return ' class="number"' if pd.api.types.is_numeric_dtype(frame[name]) else ""
+
+
+def _cells(frame: pd.DataFrame) -> list[list[str]]:
+    columns = []
+    for name in frame.columns:
+        write = _writer(str(name))
+        columns.append([write(value) for value in frame[name]])
+    return [list(row) for row in zip(*columns)]
+
+
+_AS_THEY_ARE = ("alpha", "epsilon", "oracle alpha", "feed_forward", "seed", "key", "value")
+"""Columns whose numbers are settings, not measurements."""
+
+
+def _writer(name: str) -> Callable[[Any], str]:
+    if name in _AS_THEY_ARE or name.startswith("alpha_"):
+        return lambda value: (
+            f"{value:g}" if isinstance(value, float) and not math.isnan(value) else cell(value)
+        )
+    return cell
+
+
+def cell(value: Any) -> str:
+    """One value as it is read in a table.
+
+    Example:
+        >>> [cell(value) for value in (0.12345, 1234567, float("nan"), None, "L-1", 2.5e-9, 165.5)]
+        ['0.1235', '1,234,567', 'n/a', 'n/a', 'L-1', '2.5e-09', '165.5']
+    """
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return UNDEFINED
+    if isinstance(value, (bool, str)):
+        return str(value)
+    if isinstance(value, Integral):
+        return f"{int(value):,}"
+    if isinstance(value, Real):
+        size = abs(float(value))
+        if size >= 100:
+            return f"{float(value):,.1f}"
+        return f"{float(value):.2g}" if 0 < size < 5e-4 else f"{float(value):.4f}"
+    return str(value)

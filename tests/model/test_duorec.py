@@ -127,7 +127,8 @@ def test_contrasts_reach_the_embeddings() -> None:
 
 def run(model: str, positions: str, **changes: Any) -> dict[str, Any]:
     batch = 64 if positions == "all" else 512
-    setup = {**SMALL, "loss_positions": positions, "train_batch_size": batch, **changes}
+    setup = {**SMALL, "loss_positions": positions, "train_batch_size": batch, "probe": "none"}
+    setup.update(changes)
     return run_recbole_residual(model, "ml-100k", config_dict=setup, saved=False)
 
 

@@ -26,6 +26,7 @@ SETUP = {
     "val_interval": {"user_id": [str(user) for user in range(1, 31)]},
     "metrics": ["NDCG", "HRLI", "MixingRatio", "RecoveryRate"],
     "topk": [1, 10],
+    "probe": "none",
 }
 
 

@@ -32,6 +32,7 @@ SMALLEST = {
     "val_interval": {"user_id": [str(user) for user in range(1, 31)]},
     "metrics": ["NDCG", "HRLI", "HRL2I", "MixingRatio", "RecoveryRate"],
     "topk": [1, 10],
+    "probe": "none",
 }
 
 
@@ -84,6 +85,7 @@ def test_beats_popularity(model: str, changes: dict[str, Any]) -> None:
         "topk": [10],
         "MAX_ITEM_LIST_LENGTH": 20,
         "show_progress": False,
+        "probe": "none",
     }
     by_popularity = popularity_ndcg(setup)
     at_all = positions_of(model)[0] == "all"

@@ -112,3 +112,18 @@ def test_recboles_transforms_need_recboles_samples() -> None:
     assert at_last["transform"] == "mask_itemseq"
     with pytest.raises(ConfigError, match="transform = 'crop_itemseq' works on RecBole's own"):
         ResidualConfig("SASRecResidual", "ml-100k", config_dict={"transform": "crop_itemseq"})
+
+
+def test_attention_switch_leaves_training_and_early_stopping_alone() -> None:
+    learned, uniform = (
+        run_recbole_residual(
+            "SASRecResidual",
+            "ml-100k",
+            config_dict={**SMALLEST, **SASREC, "attention": attention},
+        )
+        for attention in ("learned", "uniform")
+    )
+    assert uniform["train_losses"] == learned["train_losses"]
+    assert str(uniform["best_valid_result"]) == str(learned["best_valid_result"])
+    assert str(uniform["valid_result"]) != str(learned["valid_result"])
+    assert load_run(uniform["run_folder"]).model.attention == "uniform"

@@ -19,7 +19,8 @@ Every other option is a key of the configuration, as in RecBole: --key=value.
   --output_dir=DIR            the run's folder (default ./output/<model>-<dataset>-<time>-<id>)
   --epochs=20 --learning_rate=1e-3 --topk=[1,10] --metrics="['NDCG','HRLI']" --valid_metric=NDCG@10
   --loss_positions=last       RecBole's own samples and loss, one position per row
-  --probe=none                no alpha sweep after training; --probe=full: every probe
+  --probe=none                no probes after training; --probe=full: every probe
+  --latex=True                the tables of the report as LaTeX too; --report=False: no report
   --strict_config=False       only warn of keys that nothing reads
 
 examples:

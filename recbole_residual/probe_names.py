@@ -6,18 +6,22 @@ import difflib
 from collections.abc import Iterable
 
 PROBES = {
+    "internals": "mixing ratios by layer, average maps of 15 positions, ranks of the last item",
+    "alpha_selection": "alpha chosen on validation, tested once, the oracle beside it",
     "alpha_sweep": "every metric as alpha goes from 0 to 1",
     "layer_grid": "the same for every combination of one alpha per layer",
     "feed_forward_sweep": "the same for the residual around the feed-forward blocks",
-    "alpha_selection": "alpha chosen on validation, tested once, the oracle beside it",
     "shuffle": "shuffled, reversed and cut inputs: the relative drop and its spread",
     "positions": "mixing ratio and accuracy read at L, L-1, L-2 and L-3",
     "reliance": "HRLI@1, mixing ratio and accuracy without each suspect, in one table",
-    "internals": "mixing ratios by layer, average maps of 15 positions, ranks of the last item",
 }
 """What each probe shows."""
 
-PROBES_AFTER_TRAINING = {"quick": ("internals", "alpha_sweep"), "full": tuple(PROBES), "none": ()}
+PROBES_AFTER_TRAINING = {
+    "quick": ("internals", "alpha_selection", "alpha_sweep", "shuffle"),
+    "full": tuple(PROBES),
+    "none": (),
+}
 """What the values of the config key ``probe`` stand for."""
 
 
@@ -38,8 +42,8 @@ def probe_names(names: Iterable[str]) -> list[str]:
         Traceback (most recent call last):
         ...
         recbole_residual.probe_names.UnknownProbeError: unknown probe 'shufle'. Did you mean \
-'shuffle'? There are: alpha_sweep, layer_grid, feed_forward_sweep, alpha_selection, shuffle, \
-positions, reliance, internals.
+'shuffle'? There are: internals, alpha_selection, alpha_sweep, layer_grid, feed_forward_sweep, \
+shuffle, positions, reliance.
     """
     checked = list(dict.fromkeys(names))
     for name in checked:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging import getLogger
 from pathlib import Path
 from typing import Any, Callable
@@ -15,7 +15,7 @@ from recbole_residual.probe.positions import positions
 from recbole_residual.probe.reliance import reliance
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.rows import ProbeDataError
-from recbole_residual.probe.selection import choose_alpha
+from recbole_residual.probe.selection import AlphaSelection, choose_alpha
 from recbole_residual.probe.setting import Reach
 from recbole_residual.probe.shuffle import shuffle
 from recbole_residual.probe.sweep import DEFAULT_TOPK, sweep_alpha
@@ -45,6 +45,7 @@ class _Asked:
     topk: tuple[int, ...]
     k: int
     show_progress: bool
+    answered: dict[str, ProbeResult] = field(default_factory=dict)
 
     @property
     def reach(self) -> Reach:
@@ -62,6 +63,9 @@ def _sweep(asked: _Asked, **options: Any) -> ProbeResult:
 
 
 def _alpha_sweep(asked: _Asked) -> ProbeResult:
+    chosen = asked.answered.get("alpha_selection")
+    if isinstance(chosen, AlphaSelection) and chosen.test_sweep is not None:
+        return chosen.test_sweep  # the same sweep of the same data
     return _sweep(asked)
 
 
@@ -161,7 +165,7 @@ def run_probes(
     k = min(10, model.n_items - 1)
     ks = tuple(sorted({1, k, *topk}))
     asked = _Asked(model, valid_data, test_data, ks, k, show_progress)
-    results = {}
+    results = asked.answered
     for name in probe_names(names):
         try:
             result = _RUN[name](asked)

@@ -77,11 +77,12 @@ STAGE_NAMES = {
 """Stages of the mixing ratio, in words."""
 
 
-def alpha_curves(sweeps: Series) -> Figure:
+def alpha_curves(sweeps: Series, last: str) -> Figure:
     """Alpha against the mixing ratio and against HRLI@1.
 
     Args:
         sweeps: with columns ``alpha``, ``mixingratio_...`` and ``hrli@1``.
+        last: what the last position is called.
     """
     with _figure(2) as (figure, (left, right)):
         if len(sweeps) == 1:
@@ -91,16 +92,18 @@ def alpha_curves(sweeps: Series) -> Figure:
                 for stage, name in STAGE_NAMES.items()
                 if f"mixingratio_{stage}" in sweep
             }
-            lines["with residual, last position"] = sweep["mixingratio_res_last"]
+            if "mixingratio_res_last" in sweep:
+                lines[f"with residual, {last} position"] = sweep["mixingratio_res_last"]
             for look, (label, values) in zip(_looks(), lines.items()):
                 left.plot(sweep["alpha"], values, label=label, **look)
             right.plot(sweep["alpha"], sweep["hrli@1"], **next(_looks()))
             left.set_ylabel("mixing ratio")
         else:
             for look, (label, sweep) in zip(_looks(), sweeps.items()):
-                left.plot(sweep["alpha"], sweep["mixingratio_res"], label=label, **look)
+                stage = "res" if "mixingratio_res" in sweep else "gate"
+                left.plot(sweep["alpha"], sweep[f"mixingratio_{stage}"], label=label, **look)
                 right.plot(sweep["alpha"], sweep["hrli@1"], **look)
-            left.set_ylabel("mixing ratio, with residual (res)")
+            left.set_ylabel("mixing ratio (res, or gate)")
         right.set_ylabel("HRLI@1")
         right.set_ylim(bottom=0)
         left.set_ylim(0, 1)

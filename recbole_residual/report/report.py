@@ -74,7 +74,7 @@ class Report:
                 if table.name in self.shown:
                     parts += ["", f"{section.title}: {table.title}", table.to_text()]
                     parts += [f"Note: {note}" for note in table.notes]
-                    if section.warning:
+                    if section.warning and not any(n in section.warning for n in table.notes):
                         parts.append(f"Note: {section.warning}")
         return "\n".join(parts)
 

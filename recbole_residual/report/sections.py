@@ -46,6 +46,12 @@ class Runs:
     def several(self) -> bool:
         return len(self.records) > 1
 
+    @property
+    def last(self) -> str:
+        """What the last position is called: it does not always hold the last item."""
+        at_mask = [record.predicts_at_mask for record in self.records]
+        return "[MASK]" if all(at_mask) else "last or [MASK]" if any(at_mask) else "last"
+
     def joined(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> pd.DataFrame | None:
         """The table of the only run, or those of all runs below each other; None if there is
         none."""
@@ -274,7 +280,7 @@ def _mixing(runs: Runs) -> Section:
     plot = Plot(
         "mixing_by_stage",
         "Mixing ratio by stage",
-        "With the residual, a position keeps mostly itself.",
+        "What the residual does to what a position takes from others.",
         runs.probe_command("internals"),
         partial(_draw, "ratios_by_stage", found) if found else None,
     )
@@ -391,7 +397,7 @@ def _marked_sweep(record: RunRecord) -> pd.DataFrame | None:
     return sweep.assign(remark=sweep["alpha"].map(remark))
 
 
-def _short_sweep(frame: pd.DataFrame) -> pd.DataFrame:
+def _short_sweep(frame: pd.DataFrame, last: str) -> pd.DataFrame:
     k = main_k(list(frame.columns))
     names = {
         "run": "run",
@@ -402,7 +408,8 @@ def _short_sweep(frame: pd.DataFrame) -> pd.DataFrame:
         "mixingratio_attn": "mixing attn",
         "mixingratio_res": "mixing res",
         "mixingratio_ln": "mixing ln",
-        "mixingratio_res_last": "res, last",
+        "mixingratio_res_last": f"res, {last}",
+        "mixingratio_gate": "mixing gate",
         f"recoveryrate@{k}": f"RecoveryRate@{k}",
         f"recoverybase@{k}": "of",
         "remark": "remark",
@@ -431,7 +438,7 @@ def _alpha(runs: Runs) -> Section:
         "Every metric as the residual is scaled, without retraining (test data)",
         frame,
         runs.probe_command("alpha_sweep"),
-        shown=None if frame is None else _short_sweep(frame),
+        shown=None if frame is None else _short_sweep(frame, runs.last),
         notes=notes,
         marked=() if frame is None else _chosen_rows(frame),
     )
@@ -445,9 +452,9 @@ def _alpha(runs: Runs) -> Section:
         Plot(
             "alpha_curves",
             "Alpha against mixing ratio and HRLI@1",
-            "Turning the residual down raises the mixing ratio and lowers last-item reliance.",
+            "In the papers, turning the residual down raises the mixing ratio and lowers HRLI.",
             command,
-            partial(_draw, "alpha_curves", found) if found else None,
+            partial(_draw, "alpha_curves", found, runs.last) if found else None,
             missing,
         ),
         Plot(
@@ -614,8 +621,8 @@ def _shuffles(runs: Runs) -> Section:
     plot = Plot(
         "shuffle_bars",
         "Relative drop under perturbed inputs",
-        "Little lost when everything but the last item is shuffled, much when the last item is "
-        "shuffled too: the model leans on the last item. Whiskers: standard deviation over seeds.",
+        "Where shuffle prefix costs little and shuffle all costs much, the model leans on the last "
+        "item. Whiskers: standard deviation over seeds.",
         runs.probe_command("shuffle"),
         partial(_draw, "shuffle_bars", found, k) if found else None,
     )
@@ -647,7 +654,7 @@ def _reliance(runs: Runs) -> Section:
             "mixingratio_attn": "mixing attn",
             "mixingratio_res": "mixing res",
             "mixingratio_ln": "mixing ln",
-            "mixingratio_res_last": "res, last",
+            "mixingratio_res_last": f"res, {runs.last}",
             "mixingratio_gate": "mixing gate",
         }
         return _renamed(frame, names)

@@ -32,7 +32,7 @@ def test_every_probe_of_a_finished_run(tmp_path: Path, capsys: Any) -> None:
     unscaled = quick[quick["alpha"] == 1].iloc[0]
     for name, value in result["test_result_unrounded"].items():
         assert unscaled[name] == pytest.approx(value, abs=1e-6)
-    assert not (folder / "probe" / "shuffle.json").exists()
+    assert not (folder / "probe" / "positions.json").exists()
 
     assert main(["--mode=probe", f"--run={folder}", "--probes=positions shuffle"]) == 0
     printed = capsys.readouterr().out

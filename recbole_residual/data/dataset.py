@@ -85,14 +85,15 @@ class SequenceDataset(SequentialDataset):
         if source == FeatureSource.INTERACTION:
             self._check_columns(filepath, [column.field for column in wanted], header)
         if not wanted or any(column.is_sequence for column in wanted):
-            return super()._load_feat(filepath, source)
-        for column in wanted:
-            self.set_field_property(column.field, column.ftype, source, 1)
-            if column.ftype == FeatureType.FLOAT:
-                self.field2bucketnum[column.field] = 2
-        feat = read_atomic_file(
-            filepath, wanted, separator, encoding, bool(self.config["show_progress"])
-        )
+            feat = super()._load_feat(filepath, source)
+        else:
+            for column in wanted:
+                self.set_field_property(column.field, column.ftype, source, 1)
+                if column.ftype == FeatureType.FLOAT:
+                    self.field2bucketnum[column.field] = 2
+            feat = read_atomic_file(
+                filepath, wanted, separator, encoding, bool(self.config["show_progress"])
+            )
         if source == FeatureSource.INTERACTION:
             check_times(filepath, self.time_field, feat[self.time_field].to_numpy())
         return feat

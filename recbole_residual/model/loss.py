@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-DEFAULT_LOGITS_CHUNK = 2**25
-"""Most scores held at once, 128 MiB in float32."""
+DEFAULT_LOGITS_CHUNK = 2**24
+"""Most scores held at once, 64 MiB in float32."""
 
-_FEWEST_ROWS = 256
-_CACHED_SCORES = 2**20
+_FEWEST_ROWS = 128
+_CACHED_SCORES = 2**19
 
 
 def rows_per_chunk(n_rows: int, n_items: int, logits_chunk: int, device: torch.device) -> int:

@@ -91,6 +91,19 @@ def test_interactions_with_features_and_missing_values(tmp_path, make_config):
             assert torch.equal(joined[name], expected[name]), name
 
 
+def test_sequences_as_a_column_of_the_interactions(tmp_path, make_config):
+    frame = random_inter(seed=21)
+    frame["tags"] = ["a b c", "b", "c a"] * 100
+    write_inter(tmp_path, "tiny", frame)
+    path = tmp_path / "tiny" / "tiny.inter"
+    path.write_text(path.read_text().replace("tags:token", "tags:token_seq", 1))
+    columns = ["user_id", "item_id", "timestamp", "tags"]
+    config = make_config(loss_positions="last", load_col={"inter": columns})
+    ours, theirs = SequenceDataset(config), SequentialDataset(config)
+    for our_part, their_part in zip(ours.build(), theirs.build()):
+        assert_same_rows(our_part.inter_feat, their_part.inter_feat)
+
+
 def test_rows_index_like_an_interaction(tmp_path, make_config):
     write_inter(tmp_path, "tiny", random_inter(seed=3))
     config = make_config(loss_positions="last")

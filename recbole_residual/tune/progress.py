@@ -1,0 +1,209 @@
+"""Watches the trials: keeps the outcomes, the table on the terminal, and the files up to date."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, TextIO
+
+import pandas as pd
+from tabulate import tabulate
+
+from recbole_residual.trainer.checkpoint import write_text
+from recbole_residual.tune import table
+from recbole_residual.tune.folder import Manifest, TrialDefinition, TuneFolder
+from recbole_residual.tune.ray_api import Callback
+from recbole_residual.tune.trial import FAILED, STOPPED, describe
+
+_SECONDS_BETWEEN = 2.0
+"""Between two updates that only an epoch gives cause for."""
+
+
+class Progress(Callback):
+    """What is known of all trials, kept in the run's folder as it comes in.
+
+    ``results.csv`` and ``progress.txt`` are replaced whole; ``tune.log`` gets a line for every
+    trial that starts or ends. On a terminal the table updates in place, elsewhere it is printed
+    once at the end.
+
+    Args:
+        folder: of the run.
+        manifest: its plan.
+        screen: where the table is shown.
+    """
+
+    def __init__(
+        self, folder: TuneFolder, manifest: Manifest, screen: TextIO | None = None
+    ) -> None:
+        self.folder, self.manifest = folder, manifest
+        self.outcomes: dict[str, dict[str, Any]] = {}
+        self.others: dict[str, dict[str, Any]] = {}
+        self._sign = 1 if manifest.bigger else -1
+        self._screen = screen or sys.stderr
+        self._lines_shown = 0
+        self._next = 0.0
+        self._started = time.monotonic()
+        for trial in manifest.trials:
+            self.read(trial.key)
+
+    # What is known -----------------------------------------------------------------------------
+
+    def definition(self, key: str) -> TrialDefinition:
+        """The trial of that key."""
+        return next(trial for trial in self.manifest.trials if trial.key == key)
+
+    def add(self, trial: TrialDefinition) -> None:
+        """A trial that was not planned before: it is written down before it starts."""
+        self.manifest.trials.append(trial)
+        self.folder.write_manifest(self.manifest)
+
+    def unfinished(self) -> list[TrialDefinition]:
+        """Trials that have not ended."""
+        return [trial for trial in self.manifest.trials if trial.key not in self.outcomes]
+
+    def results(self) -> pd.DataFrame:
+        """One row per trial."""
+        return table.results_table(self.manifest, self.outcomes, self.others)
+
+    def scores(self) -> dict[str, float | None]:
+        """More is better; None for a trial that failed."""
+        return {
+            key: None if outcome["status"] == FAILED else self._sign * outcome["best_valid_score"]
+            for key, outcome in self.outcomes.items()
+        }
+
+    def histories(self) -> dict[str, dict[str, list[dict[str, Any]]]]:
+        """The reports of trials that have ended, by dataset and key."""
+        found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+        for trial in self.manifest.trials:
+            if trial.key in self.outcomes:
+                history = self.folder.trial(trial.key).read_history()
+                found.setdefault(trial.dataset, {})[trial.key] = history
+        return found
+
+    def interrupted(self) -> bool:
+        """Whether trials were left that neither ended nor died."""
+        left = (self.others.get(trial.key, {}).get("status") for trial in self.unfinished())
+        return any(status != table.DIED for status in left)
+
+    def stopped(self, key: str) -> None:
+        """The scheduler ends a trial here: that is its outcome."""
+        folder = self.folder.trial(key)
+        history = folder.read_history()
+        best = max(history, key=lambda row: row["score"])
+        folder.write_outcome(
+            {
+                **describe(self.definition(key), STOPPED, folder),
+                "seed": folder.read_config()["seed"],
+                "best_epoch": best["epoch"],
+                "best_valid_score": self._sign * best["score"],
+                "seconds": round(history[-1]["time"] - history[0]["time"], 2),
+            }
+        )
+
+    def read(self, key: str) -> bool:
+        """Look for the outcome of a trial; whether it is there."""
+        outcome = self.folder.trial(key).read_outcome()
+        if outcome is None:
+            return False
+        self.outcomes[key] = outcome
+        self.others.pop(key, None)
+        return True
+
+    def _drop_resume_files(self) -> None:
+        """Only the best trials are opened again, for the test data."""
+        best = set(table.best_trials(self.manifest, self.outcomes).values())
+        for key in self.outcomes:
+            if key not in best:
+                self.folder.trial(key).resume_file.unlink(missing_ok=True)
+
+    # What Ray tells ----------------------------------------------------------------------------
+
+    def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        """A trial has a process."""
+        key = trial.config["trial"]
+        self.others[key] = {"status": table.RUNNING}
+        self.say(f"{key} started: {self.definition(key).point}")
+        self.refresh(force=True)
+
+    def on_trial_result(
+        self, iteration: int, trials: Any, trial: Any, result: Mapping[str, Any], **info: Any
+    ) -> None:
+        """A trial has reported."""
+        if result.get("best") is not None and not result.get("ended"):
+            self.others[trial.config["trial"]] = {
+                "status": table.RUNNING,
+                "epochs_trained": result["epoch"],
+                "best_valid_score": self._sign * result["best"],
+            }
+            self.refresh()
+
+    def on_trial_complete(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        """A trial has ended, or Ray was told to leave it."""
+        key = trial.config["trial"]
+        if self.read(key):
+            outcome = self.outcomes[key]
+            said = outcome.get("error") or f"best valid {outcome['best_valid_score']}"
+            self.say(f"{key} {outcome['status']} after {outcome['epochs_trained']} epochs: {said}")
+            self._drop_resume_files()
+        else:
+            self.others.pop(key, None)
+        self.refresh(force=True)
+
+    def on_trial_error(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
+        """The process of a trial died, more often than it is started again."""
+        key = trial.config["trial"]
+        if not self.read(key):
+            error = "its process died, again and again; --resume tries it once more"
+            self.others[key] = {**self.others.get(key, {}), "status": table.DIED, "error": error}
+            self.say(f"{key} {table.DIED}: {error}")
+        self.refresh(force=True)
+
+    # What is shown -----------------------------------------------------------------------------
+
+    def say(self, text: str) -> None:
+        """A line in the log, and on the screen where no table is."""
+        line = f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}"
+        self.log(line)
+        if not self._screen.isatty():
+            print(line, file=self._screen, flush=True)
+
+    def log(self, text: str) -> None:
+        """Lines for the log alone."""
+        with open(self.folder.log_file, "a", encoding="utf-8") as log:
+            log.write(text + "\n")
+
+    def refresh(self, force: bool = False) -> None:
+        """Bring table and files up to date.
+
+        Args:
+            force: also if that was done a moment ago.
+        """
+        now = time.monotonic()
+        if not force and now < self._next:
+            return
+        results = self.results()
+        write_text(self.folder.results_file, table.to_csv(results))
+        answers = table.alpha_table(self.manifest, self.outcomes)
+        if len(answers):
+            write_text(self.folder.alpha_file, table.to_csv(answers))
+        text = self.text(results)
+        write_text(self.folder.progress_file, text + "\n")
+        if self._screen.isatty():
+            width = shutil.get_terminal_size().columns - 1  # a line that wraps counts twice
+            lines = [line[:width] for line in text.splitlines()]
+            up = f"\x1b[{self._lines_shown}F\x1b[J" if self._lines_shown else ""
+            self._screen.write(up + "\n".join(lines) + "\n")
+            self._screen.flush()
+            self._lines_shown = len(lines)
+        self._next = time.monotonic() + _SECONDS_BETWEEN
+
+    def text(self, results: pd.DataFrame) -> str:
+        """The table, below a line that sums it up."""
+        seconds = round(time.monotonic() - self._started)
+        head = f"{len(results)} trials: {table.states(results)}; {seconds} s; {self.folder}"
+        shown = table.short_table(results, self.manifest.metric)
+        return f"{head}\n{tabulate(shown, headers='keys', showindex=False, floatfmt='.4g')}"

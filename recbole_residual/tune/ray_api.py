@@ -1,0 +1,267 @@
+"""Every call of Ray's that this package makes, for Ray 2.6 (what recbole 1.2.1 asks for) and newer.
+
+What moved between the versions: ``RunConfig`` and ``FailureConfig`` (``ray.air``, now
+``ray.tune``) and how a trial reports (``ray.air.session.report``, now ``ray.tune.report``).
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Callable
+from unittest import mock
+
+try:
+    import ray
+    from ray import tune as ray_tune
+    from ray.tune import Callback
+    from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+    from ray.tune.search import Searcher
+except ImportError:  # without Ray these modules still load; `require_ray` says what is missing
+    ray = ray_tune = None
+    ASHAScheduler = FIFOScheduler = Callback = Searcher = object
+
+__all__ = [
+    "ASHAScheduler",
+    "Callback",
+    "FIFOScheduler",
+    "MissingPackageError",
+    "Resources",
+    "Searcher",
+    "connected",
+    "fit",
+    "in_worker",
+    "put",
+    "report",
+    "require_ray",
+]
+
+CONTINUE, STOP = "CONTINUE", "STOP"
+"""What a scheduler answers (``TrialScheduler.CONTINUE`` and ``.STOP``)."""
+
+_ENVIRONMENT = {
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial's own run folder holds all of it
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial that failed has no score to report
+    "RAY_AIR_NEW_OUTPUT": "0",  # this package prints the table
+}
+
+
+class MissingPackageError(ValueError):
+    """A package that the search needs is not installed."""
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What one trial may use, and where.
+
+    Attributes:
+        cpus_per_trial: processors, and threads, of a trial.
+        gpus_per_trial: GPUs of a trial, 0.25 for four trials on one; None is one GPU if there is
+            any, else none.
+        max_concurrent: most trials at a time; None is as many as fit.
+        ray_address: a cluster to join (``auto``, ``host:port``); None is this machine alone.
+    """
+
+    cpus_per_trial: float = 1
+    gpus_per_trial: float | None = None
+    max_concurrent: int | None = None
+    ray_address: str | None = None
+
+
+def require_ray() -> None:
+    """Say how to install Ray if it is not there.
+
+    Raises:
+        MissingPackageError: without Ray.
+    """
+    if ray is None:
+        raise MissingPackageError(
+            "tuning and benchmarks run on Ray, which is not installed: pip install "
+            "'recbole-residual[tune]', or pip install 'ray[tune]'."
+        )
+
+
+@contextmanager
+def connected(address: str | None) -> Iterator[None]:
+    """Inside, Ray runs: one that the caller has started, the cluster at ``address``, or a new one.
+
+    Only what was started here is shut down again.
+    """
+    if ray.is_initialized():
+        yield
+        return
+    with mock.patch.dict(os.environ):
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(
+            address=address or "local",
+            include_dashboard=None if address else False,
+            log_to_driver=False,  # every trial has its own run.log
+            logging_level=logging.ERROR,
+        )
+        try:
+            yield
+        finally:
+            ray.shutdown()
+
+
+def gpus_per_trial(resources: Resources) -> float:
+    """GPUs of a trial on the machines that are there: none of them is asked for where none is."""
+    if not ray.cluster_resources().get("GPU"):
+        return 0
+    return 1 if resources.gpus_per_trial is None else resources.gpus_per_trial
+
+
+def places(resources: Resources, gpus: float) -> int:
+    """How many trials fit on the machines that are there at a time, at least 1."""
+    there = ray.cluster_resources()
+    fitting = [there.get("CPU", 0) / resources.cpus_per_trial] if resources.cpus_per_trial else []
+    if gpus:
+        fitting.append(there["GPU"] / gpus)
+    if resources.max_concurrent:
+        fitting.append(resources.max_concurrent)
+    return max(1, int(min(fitting, default=1)))
+
+
+def put(value: Any) -> Any:
+    """Put a value into Ray's object store: one copy for all trials of a node."""
+    return ray.put(value)
+
+
+def get(reference: Any) -> Any:
+    """The value of a reference; its arrays cannot be written to."""
+    return ray.get(reference)
+
+
+def report(metrics: Mapping[str, Any]) -> None:
+    """From inside a trial: hand metrics to the scheduler; it may end the trial here."""
+    if _is_new():
+        ray_tune.report(dict(metrics))
+    else:
+        from ray.air import session
+
+        session.report(dict(metrics))
+
+
+def fit(
+    trainable: Callable[[dict[str, Any]], None],
+    *,
+    searcher: Any,
+    scheduler: Any,
+    callbacks: Sequence[Any],
+    n_trials: int,
+    ahead: int,
+    resources: Resources,
+    gpus: float,
+    max_failures: int,
+    storage: str,
+) -> None:
+    """Run trials; returns when all have ended, or after Ctrl-C.
+
+    Args:
+        trainable: what a trial does with what the searcher suggests.
+        searcher: suggests the trials.
+        scheduler: may end a trial after a report.
+        callbacks: are told what happens.
+        n_trials: how many trials the searcher has at most.
+        ahead: how many trials may wait for a process at a time. Processes take seconds to start.
+        resources: of a trial.
+        gpus: of a trial.
+        max_failures: how often a trial whose process died is started again.
+        storage: folder for Ray's own files.
+    """
+    if _is_new():
+        from ray.tune import FailureConfig, RunConfig
+    else:
+        from ray.air import FailureConfig, RunConfig
+
+    with mock.patch.dict(os.environ, {**_ENVIRONMENT, "TUNE_MAX_PENDING_TRIALS_PG": str(ahead)}):
+        tuner = ray_tune.Tuner(
+            ray_tune.with_resources(
+                trainable, {"cpu": resources.cpus_per_trial, **({"gpu": gpus} if gpus else {})}
+            ),
+            tune_config=ray_tune.TuneConfig(
+                metric="score",
+                mode="max",
+                search_alg=searcher,
+                scheduler=scheduler,
+                num_samples=n_trials,
+                max_concurrent_trials=resources.max_concurrent,
+                reuse_actors=True,  # a process that has loaded torch takes the next trial
+                trial_dirname_creator=lambda trial: trial.trial_id,
+            ),
+            run_config=RunConfig(
+                name="trials",
+                storage_path=storage,
+                failure_config=FailureConfig(max_failures=max_failures),
+                callbacks=list(callbacks),
+                verbose=0,
+            ),
+        )
+        tuner.fit()
+
+
+def in_worker(
+    function: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    resources: Resources,
+    gpus: float,
+    max_retries: int,
+) -> list[Any]:
+    """Call a function once per tuple of arguments in processes with the resources of a trial."""
+    remote = ray.remote(function).options(
+        num_cpus=resources.cpus_per_trial, num_gpus=gpus, max_retries=max_retries
+    )
+    return ray.get([remote.remote(*of_one) for of_one in arguments])
+
+
+def domain(kind: str, arguments: Sequence[Any]) -> Any:
+    """One of Ray Tune's distributions.
+
+    Args:
+        kind: its name in Ray Tune: choice, uniform, quniform, loguniform, randint, ...
+        arguments: for ``choice`` the values, else numbers.
+    """
+    if kind == "choice":
+        return ray_tune.choice(list(arguments))
+    return getattr(ray_tune, kind)(*arguments)
+
+
+def search_algorithm(
+    name: str, space: dict[str, Any], points: list[dict[str, Any]], seed: int
+) -> Any:
+    """Optuna or HyperOpt as Ray Tune wraps them.
+
+    Args:
+        name: ``optuna`` or ``hyperopt``.
+        space: Ray's distributions by name.
+        points: what to suggest first.
+        seed: of its random generator.
+
+    Raises:
+        MissingPackageError: if it is not installed.
+    """
+    package = {"optuna": "optuna", "hyperopt": "hyperopt"}[name]
+    try:
+        __import__(package)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"search: {name} needs a package that is not installed: pip install {package}. "
+            "`random` and `grid` need none."
+        ) from error
+    first = points or None
+    if name == "optuna":
+        from ray.tune.search.optuna import OptunaSearch
+
+        return OptunaSearch(space, metric="score", mode="max", points_to_evaluate=first, seed=seed)
+    from ray.tune.search.hyperopt import HyperOptSearch
+
+    return HyperOptSearch(
+        space, metric="score", mode="max", points_to_evaluate=first, random_state_seed=seed
+    )
+
+
+def _is_new() -> bool:
+    return hasattr(ray_tune, "RunConfig")

@@ -20,7 +20,7 @@ from torch import nn
 from recbole_residual.decomposition.blocks import AttentionState, FeedForwardState, to_work
 from recbole_residual.decomposition.stages import mixing_ratio
 
-_ROWS = {"cpu": 2048}
+_ROWS = {"cpu": 4096}
 """Positions worked on at a time: on a CPU few enough to stay in its cache."""
 _ROWS_ELSEWHERE = 65536
 
@@ -65,11 +65,11 @@ def gained_norm(vectors: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
     Returns:
         torch.Tensor: [...].
     """
-    gain = None if norm.weight is None else to_work(norm.weight)
-    # One fused pass: normalise by u's own deviation, then take that factor out of the norm again.
-    # With eps = 1 the factor is never large, also for a constant u.
-    scaled, _, inverse = torch.native_layer_norm(vectors, vectors.shape[-1:], gain, None, 1.0)
-    return torch.linalg.vector_norm(scaled, dim=-1) / inverse.squeeze(-1)
+    squares = (vectors - vectors.mean(dim=-1, keepdim=True)).square_()
+    if norm.weight is None:
+        return squares.sum(dim=-1).sqrt_()
+    # g goes in at the end, as the vector of one matrix-vector product: a pass less than g * u.
+    return torch.matmul(squares, to_work(norm.weight).square()).sqrt_()
 
 
 @torch.no_grad()
@@ -93,7 +93,7 @@ def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tens
     weight = to_work(dense.weight)
     bias = None if dense.bias is None else to_work(dense.bias)
 
-    ratios = weight.new_zeros(len(stages), len(z))
+    taken, kept = weight.new_zeros(2, len(stages), len(z))
     for rows in _row_chunks(state.mask):
         others = torch.addcmul(
             rows(context).view(heads),
@@ -102,22 +102,19 @@ def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tens
             value=-1,
         )
         mixing = nn.functional.linear(others.view(-1, n_dim), weight)
-        taken = mixing if bias is None else mixing + bias
-        if "attn" in stages or "res" in stages:
-            mixing_norm = torch.linalg.vector_norm(mixing, dim=-1)
-        if "attn" in stages:
-            own = torch.linalg.vector_norm(rows(branch) - taken, dim=-1)
-            ratios[stages.index("attn"), rows.where] = mixing_ratio(mixing_norm, own)
-        if "res" in stages or "ln" in stages:
-            kept = rows(z) - taken
-        if "res" in stages:
-            own = torch.linalg.vector_norm(kept, dim=-1)
-            ratios[stages.index("res"), rows.where] = mixing_ratio(mixing_norm, own)
-        if "ln" in stages:
-            ratios[stages.index("ln"), rows.where] = mixing_ratio(
-                gained_norm(mixing, norm), gained_norm(kept, norm)
-            )
-    return ratios.view(-1, n_batch, n_positions).masked_fill_(~state.mask, 0)
+        not_own = mixing if bias is None else mixing + bias
+        own = rows(z) - not_own
+        mixing_norm = torch.linalg.vector_norm(mixing, dim=-1)
+        for index, stage in enumerate(stages):
+            if stage == "ln":
+                taken[index, rows.where] = gained_norm(mixing, norm)
+                kept[index, rows.where] = gained_norm(own, norm)
+                continue
+            part = own if stage == "res" else rows(branch) - not_own
+            taken[index, rows.where] = mixing_norm
+            kept[index, rows.where] = torch.linalg.vector_norm(part, dim=-1)
+    ratios = mixing_ratio(taken, kept).view(-1, n_batch, n_positions)
+    return ratios.masked_fill_(~state.mask, 0)
 
 
 @torch.no_grad()

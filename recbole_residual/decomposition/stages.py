@@ -63,4 +63,4 @@ def mixing_ratio(mixing: torch.Tensor, preserving: torch.Tensor) -> torch.Tensor
         [0.25, 0.0, 0.0]
     """
     total = mixing + preserving
-    return torch.where(total > 0, mixing / total, torch.zeros_like(total))
+    return mixing / total.clamp_min(torch.finfo(total.dtype).tiny)

@@ -205,7 +205,18 @@ def test_autocast(model: Any) -> None:
 @torch.no_grad()
 def test_huge_half_values_do_not_overflow() -> None:
     encoder = TransformerEncoder(1, 2, 8, 16).eval().half()
+    encoder.layer[0].multi_head_attention.query.weight.zero_()  # scores overflow by themselves
     x = (torch.randn(2, 3, 8) * 300).half()
     with capture(encoder) as trace:
-        encoder(x, torch.zeros(2, 1, 1, 3).half())
+        assert torch.isfinite(encoder(x, torch.zeros(2, 1, 1, 3).half())[0]).all()
     assert torch.isfinite(trace.decomposition.ratios).all()
+    assert torch.isinf(x.square().sum(dim=-1)).any()
+
+
+@torch.no_grad()
+def test_nan_of_the_model_is_not_hidden(model: Any) -> None:
+    model.item_embedding.weight[3] = torch.nan
+    item_seq = random_interaction()["item_id_list"]
+    with capture(model) as trace:
+        model(item_seq.fill_(3), torch.full((5,), 8))
+    assert torch.isnan(trace.decomposition.ratios).all()

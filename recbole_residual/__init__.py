@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from recbole_residual.model import SASRecResidual, register_model
     from recbole_residual.model.residual import residual_alpha, scale_residual
     from recbole_residual.quick_start import load_run, resume_run, run_recbole_residual
+    from recbole_residual.tune import resume_tune, run_benchmark, run_tune
 
 _HOMES = {
     "SASRecResidual": "recbole_residual.model",
@@ -28,7 +29,10 @@ _HOMES = {
     "register_model": "recbole_residual.model",
     "residual_alpha": "recbole_residual.model.residual",
     "resume_run": "recbole_residual.quick_start",
+    "resume_tune": "recbole_residual.tune",
+    "run_benchmark": "recbole_residual.tune",
     "run_recbole_residual": "recbole_residual.quick_start",
+    "run_tune": "recbole_residual.tune",
     "scale_residual": "recbole_residual.model.residual",
 }
 
@@ -42,7 +46,10 @@ __all__ = [
     "register_model",
     "residual_alpha",
     "resume_run",
+    "resume_tune",
+    "run_benchmark",
     "run_recbole_residual",
+    "run_tune",
     "scale_residual",
 ]
 

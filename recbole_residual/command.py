@@ -30,6 +30,10 @@ examples:
   %(prog)s --resume=output/SASRecResidual-ml-100k-20260101-120000-abc123
   %(prog)s --mode=probe --run=output/SASRecResidual-ml-100k-20260101-120000-abc123
   %(prog)s --mode=probe --run=output/... --probes="shuffle reliance"
+  %(prog)s --mode=tune --model=SASRecResidual --dataset=ml-1m --num_samples=30
+  %(prog)s --mode=tune --space=mine.yaml --gpus_per_trial=0.25 --max_concurrent=8
+  %(prog)s --mode=benchmark --datasets ml-100k ml-1m --models SASRecResidual GRU4RecResidual \\
+      --seeds 1 2 3
 
 probes of a trained model (--mode=probe), without retraining:
 {probes}
@@ -39,7 +43,7 @@ Documentation: docs/getting_started.md
 """
 
 
-MODES = ("train", "probe")
+MODES = ("train", "probe", "tune", "benchmark")
 """What the command can do."""
 
 
@@ -70,7 +74,44 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     result.add_argument(
         "--probes", metavar="NAMES", help="which probes, separated by blanks (default: all)"
     )
+    tune = result.add_argument_group("--mode=tune (hyper-parameter search) and --mode=benchmark")
+    tune.add_argument("--space", metavar="FILE", help="search space: yaml or RecBole's run_hyper")
+    tune.add_argument("--search", help="grid, random, optuna or hyperopt (default: the space's)")
+    tune.add_argument("--num_samples", type=int, metavar="N", help="number of trials")
+    tune.add_argument("--scheduler", help="asha ends trials that are behind; none")
+    tune.add_argument("--datasets", nargs="+", metavar="NAME", help="of a benchmark")
+    tune.add_argument("--models", nargs="+", metavar="NAME", help="of a benchmark")
+    tune.add_argument("--seeds", nargs="+", type=int, metavar="N", help="of a benchmark")
+    tune.add_argument("--cpus_per_trial", type=float, metavar="X", help="default 1")
+    tune.add_argument(
+        "--gpus_per_trial", type=float, metavar="X", help="0.25: four on one; default 1 if any"
+    )
+    tune.add_argument("--max_concurrent", type=int, metavar="N", help="most trials at a time")
+    tune.add_argument(
+        "--ray_address", metavar="ADDRESS", help="a Ray cluster to join: auto, or host:port"
+    )
     return result
+
+
+_RESOURCES = ("cpus_per_trial", "gpus_per_trial", "max_concurrent", "ray_address")
+
+_USED = {
+    "train": ("model", "dataset", "config_files"),
+    "resume": ("resume", *_RESOURCES),
+    "probe": ("run", "probes"),
+    "tune": (
+        "model",
+        "dataset",
+        "config_files",
+        "space",
+        "search",
+        "num_samples",
+        "scheduler",
+        *_RESOURCES,
+    ),
+    "benchmark": ("datasets", "models", "seeds", "config_files", *_RESOURCES),
+}
+"""Which options each way to call the command reads."""
 
 
 def parse(argv: Sequence[str], prog: str | None = None) -> tuple[argparse.Namespace, dict]:
@@ -127,32 +168,114 @@ def _is_ours(error: ValueError) -> bool:
 
 
 def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    way = "resume" if options.resume else options.mode
+    _check_use(options, way)
     from recbole_residual import compat  # torch is slow to import, and --help does not need it
 
     with warnings.catch_warnings():
         compat.silence_known_warnings()
-        from recbole_residual.quick_start import probe_run, resume_run, run_recbole_residual
-        from recbole_residual.report import report
+        _WAYS[way](options, keys)
 
-        if options.mode == "probe":
-            if not options.run:
-                raise UsageError("--mode=probe asks a finished run: say which, --run=FOLDER.")
-            for name in ("model", "dataset", "config_files", "resume"):
-                if getattr(options, name):
-                    raise UsageError(f"--{name} has no use with --mode=probe.")
-            names = options.probes.split() if options.probes else list(PROBES)
-            for found in probe_run(options.run, names, keys).values():
-                print(f"\n{found}")
-            return
-        for name in ("run", "probes"):
-            if getattr(options, name):
-                raise UsageError(f"--{name} is for --mode=probe.")
-        if options.resume:
-            for name in ("model", "dataset", "config_files"):
-                if getattr(options, name):
-                    raise UsageError(f"--{name} has no use with --resume: the run's folder says.")
-            result = resume_run(options.resume, keys)
-        else:
-            files = options.config_files.split() if options.config_files else None
-            result = run_recbole_residual(options.model, options.dataset, files, keys)
+
+def _check_use(options: argparse.Namespace, way: str) -> None:
+    """Refuse an option that would be ignored."""
+    if options.resume and options.mode != "train":
+        raise UsageError(f"--mode={options.mode} has no use with --resume: the run's folder says.")
+    for name, value in vars(options).items():
+        if value is None or name == "mode" or name in _USED[way]:
+            continue
+        if way == "resume":
+            raise UsageError(f"--{name} has no use with --resume: the run's folder says.")
+        modes = " and ".join(f"--mode={mode}" for mode in MODES if name in _USED[mode])
+        raise UsageError(f"--{name} has no use with --mode={way}; it is for {modes}.")
+
+
+def _files(options: argparse.Namespace) -> list[str] | None:
+    return options.config_files.split() if options.config_files else None
+
+
+def _train(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.quick_start import run_recbole_residual
+    from recbole_residual.report import report
+
+    result = run_recbole_residual(options.model, options.dataset, _files(options), keys)
     print(report(result["run_folder"]))
+
+
+def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.quick_start import resume_run
+    from recbole_residual.report import report
+    from recbole_residual.tune.folder import is_tune_folder
+
+    if not is_tune_folder(options.resume):
+        for name in _RESOURCES:
+            if getattr(options, name) is not None:
+                raise UsageError(f"--{name} is for a tune or benchmark run, not a single one.")
+        print(report(resume_run(options.resume, keys)["run_folder"]))
+        return
+    from recbole_residual.tune import resume_tune
+
+    if keys:
+        raise UsageError(f"--{next(iter(keys))} cannot change for a run that exists.")
+    print(resume_tune(options.resume, **_resources(options)))
+
+
+def _probe(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.quick_start import probe_run
+
+    if not options.run:
+        raise UsageError("--mode=probe asks a finished run: say which, --run=FOLDER.")
+    names = options.probes.split() if options.probes else list(PROBES)
+    for found in probe_run(options.run, names, keys).values():
+        print(f"\n{found}")
+
+
+def _tune(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.tune import Resources, run_tune
+
+    result = run_tune(
+        options.model,
+        options.dataset,
+        options.space,
+        _files(options),
+        keys,
+        search=options.search,
+        num_samples=options.num_samples,
+        scheduler=options.scheduler,
+        resources=Resources(**_resources(options)),
+    )
+    print(result)
+
+
+def _benchmark(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.tune import Resources, run_benchmark
+
+    names = {name: _split(getattr(options, name)) for name in ("models", "datasets")}
+    seeds = options.seeds or [2020]
+    print(
+        run_benchmark(
+            **names,
+            seeds=seeds,
+            config_file_list=_files(options),
+            config_dict=keys,
+            resources=Resources(**_resources(options)),
+        )
+    )
+
+
+def _split(names: list[str] | None) -> list[str]:
+    return [name for part in names or () for name in part.split()]
+
+
+def _resources(options: argparse.Namespace) -> dict[str, Any]:
+    given = {name: getattr(options, name) for name in _RESOURCES}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+_WAYS = {
+    "train": _train,
+    "resume": _resume,
+    "probe": _probe,
+    "tune": _tune,
+    "benchmark": _benchmark,
+}

@@ -94,12 +94,12 @@ class AlphaQuestions:
                 per_layer=scope == "per_layer",
             )
             selection.save(folder / PROBE_FOLDER if scope == "global" else folder / FOLDER / scope)
-            return selection.frame.assign(
-                alpha=[in_text(choice) for choice in _factors(selection.frame["alpha"])],
-                oracle_alpha=[
-                    in_text(choice) for choice in _factors(selection.frame["oracle_alpha"])
-                ],
-            )
+            frame = selection.frame
+            for name in ("alpha", "oracle_alpha"):
+                frame = frame.assign(
+                    **{name: [in_text(choice) for choice in _factors(frame[name])]}
+                )
+            return frame
 
         return self._answers(ask)
 

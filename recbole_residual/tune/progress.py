@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import Any, TextIO
 
 import pandas as pd
-from tabulate import tabulate
 
 from recbole_residual.trainer.checkpoint import write_text
 from recbole_residual.tune import table
@@ -206,4 +205,4 @@ class Progress(Callback):
         seconds = round(time.monotonic() - self._started)
         head = f"{len(results)} trials: {table.states(results)}; {seconds} s; {self.folder}"
         shown = table.short_table(results, self.manifest.metric)
-        return f"{head}\n{tabulate(shown, headers='keys', showindex=False, floatfmt='.4g')}"
+        return f"{head}\n{table.in_text(shown)}"

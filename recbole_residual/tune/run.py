@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Union
 
 import pandas as pd
-from tabulate import tabulate
 
 from recbole_residual.config_check import ConfigError
 from recbole_residual.model.registry import MODELS, get_model
@@ -101,9 +100,12 @@ def run_tune(
         wanted = Space.load(space)
     else:
         wanted = Space.load(default_space(get_model(model) if model else object))
-    given = {"search": search, "num_samples": num_samples, "scheduler": scheduler}
-    wanted = replace(wanted, **{key: value for key, value in given.items() if value is not None})
-    wanted = wanted.checked()
+    wanted = replace(
+        wanted,
+        search=search or wanted.search,
+        num_samples=num_samples if num_samples is not None else wanted.num_samples,
+        scheduler=scheduler or wanted.scheduler,
+    ).checked()
     for name, value in (("model", model), ("dataset", dataset)):
         if value is not None and wanted.values(name):
             raise ConfigError(f"{name} = {value!r} is given, and the space searches it as well.")
@@ -163,12 +165,12 @@ def run_benchmark(
     return _start("benchmark", plan, space, keys.get("output_dir"), resources or Resources())
 
 
-def resume_tune(folder: PathLike, resources: Resources | None = None) -> TuneResult:
+def resume_tune(folder: PathLike, **resources: Any) -> TuneResult:
     """Go on with an interrupted tune or benchmark run; trials that have ended are not repeated.
 
     Args:
         folder: of the run.
-        resources: what a trial may use now; by default what it had.
+        **resources: what of :class:`Resources` is to change.
 
     Returns:
         As :func:`run_tune`; of a run that is finished, the result it has.
@@ -179,8 +181,7 @@ def resume_tune(folder: PathLike, resources: Resources | None = None) -> TuneRes
     ray_api.require_ray()
     tune_folder = TuneFolder.existing(folder)
     manifest = tune_folder.read_manifest()
-    if resources is not None:
-        manifest.resources = asdict(resources)
+    manifest.resources.update(asdict(Resources(**{**manifest.resources, **resources})))
     return _Run(tune_folder, manifest).finish()
 
 
@@ -377,4 +378,4 @@ def _in_short(summary: pd.DataFrame, metric: str) -> str:
                 f"{mean:.4f}" if math.isnan(std) else f"{mean:.4f} ± {std:.4f}"
                 for mean, std in pairs
             ]
-    return tabulate(shown, headers="keys", showindex=False)
+    return table.in_text(shown)

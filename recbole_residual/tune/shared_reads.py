@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Callable
 from unittest import mock
@@ -56,11 +56,9 @@ class SharedReads:
             AtomicFileError: if one cannot be read.
         """
         source = ensure_dataset_files(config)
-        with self._serving(self._read_once), mock.patch.object(Dataset, "_data_processing", _leave):
-            try:
-                create_dataset(config)
-            except _FilesReadError:
-                pass
+        only_read = mock.patch.object(Dataset, "_data_processing", _leave)
+        with self._serving(self._read_once), only_read, suppress(_FilesReadError):
+            create_dataset(config)
         return source
 
     @contextmanager

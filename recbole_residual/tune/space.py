@@ -134,7 +134,7 @@ class AlphaSearch:
             SpaceError: for a key that is none, or a value out of range.
         """
         _check_keys("alpha_search", given, [part.name for part in fields(cls)])
-        values = {
+        values: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in given.items()
         }

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
+from tabulate import tabulate
 
 from recbole_residual.tune.folder import Manifest, TrialDefinition
 from recbole_residual.tune.trial import FAILED, FINISHED
@@ -173,18 +174,19 @@ def short_table(results: pd.DataFrame, metric: str, most: int = 15) -> pd.DataFr
     test = f"test_{metric.lower()}"
     columns = ["trial", "status", *keys, "epochs_trained", "best_valid_score", "alpha", test]
     columns = [name for name in columns if name in shown]
-    table = shown[columns].rename(
-        columns={
-            "best_valid_score": f"valid {metric}",
-            "epochs_trained": "epoch",
-            test: f"test {metric}",
-        }
-    )
+    names = {"best_valid_score": f"valid {metric}", "epochs_trained": "epoch"}
+    table = shown[columns].rename(columns={**names, test: f"test {metric}"})
     if shown["error"].notna().any():
-        table["error"] = shown["error"].map(
-            lambda text: str(text)[:60] if isinstance(text, str) else ""
-        )
+        table["error"] = [
+            str(error)[:60] if isinstance(error, str) else "" for error in shown["error"]
+        ]
     return table
+
+
+def in_text(frame: pd.DataFrame) -> str:
+    """A table for a terminal; nothing where there is no value."""
+    rows = [["" if pd.isna(cell) else cell for cell in row] for row in frame.to_numpy(dtype=object)]
+    return tabulate(rows, headers=list(frame.columns), floatfmt=".4g")
 
 
 def states(results: pd.DataFrame) -> str:

@@ -250,17 +250,15 @@ def _tune(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 def _benchmark(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     from recbole_residual.tune import Resources, run_benchmark
 
-    names = {name: _split(getattr(options, name)) for name in ("models", "datasets")}
-    seeds = options.seeds or [2020]
-    print(
-        run_benchmark(
-            **names,
-            seeds=seeds,
-            config_file_list=_files(options),
-            config_dict=keys,
-            resources=Resources(**_resources(options)),
-        )
+    result = run_benchmark(
+        _split(options.models),
+        _split(options.datasets),
+        options.seeds or [2020],
+        _files(options),
+        keys,
+        resources=Resources(**_resources(options)),
     )
+    print(result)
 
 
 def _split(names: list[str] | None) -> list[str]:

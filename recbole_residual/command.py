@@ -30,6 +30,9 @@ examples:
   %(prog)s --resume=output/SASRecResidual-ml-100k-20260101-120000-abc123
   %(prog)s --mode=probe --run=output/SASRecResidual-ml-100k-20260101-120000-abc123
   %(prog)s --mode=probe --run=output/... --probes="shuffle reliance"
+  %(prog)s --mode=report --run=output/... --latex=True
+  %(prog)s --mode=compare --runs output/a output/b output/c
+  %(prog)s --mode=diagnose --checkpoint=saved/SASRec-Jan-01-2026_00-00-00.pth --data_path=dataset
   %(prog)s --mode=tune --model=SASRecResidual --dataset=ml-1m --num_samples=30
   %(prog)s --mode=tune --space=mine.yaml --gpus_per_trial=0.25 --max_concurrent=8
   %(prog)s --mode=benchmark --datasets ml-100k ml-1m --models SASRecResidual GRU4RecResidual \\
@@ -38,12 +41,13 @@ examples:
 probes of a trained model (--mode=probe), without retraining:
 {probes}
 
-A run's folder holds result.json, config.yaml, run.log, checkpoint.pth and the folder probe.
+A run's folder holds report.html, result.json, config.yaml, run.log, checkpoint.pth and the folders
+probe, tables and figures.
 Documentation: docs/getting_started.md
 """
 
 
-MODES = ("train", "probe", "tune", "benchmark")
+MODES = ("train", "probe", "report", "diagnose", "compare", "tune", "benchmark")
 """What the command can do."""
 
 
@@ -70,9 +74,22 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     )
     result.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted run")
     result.add_argument("--mode", choices=MODES, default="train", help="what to do: %(choices)s")
-    result.add_argument("--run", metavar="FOLDER", help="the finished run that --mode=probe asks")
+    result.add_argument(
+        "--run", metavar="FOLDER", help="the finished run that --mode=probe or report speaks of"
+    )
     result.add_argument(
         "--probes", metavar="NAMES", help="which probes, separated by blanks (default: all)"
+    )
+    result.add_argument(
+        "--checkpoint", metavar="FILE", help="what --mode=diagnose looks at: RecBole's .pth file"
+    )
+    result.add_argument(
+        "--trust_checkpoint",
+        choices=("True", "False"),
+        help="True: load it as an ordinary pickle, which runs what it contains",
+    )
+    result.add_argument(
+        "--runs", nargs="+", metavar="FOLDER", help="the runs that --mode=compare compares"
     )
     tune = result.add_argument_group("--mode=tune (hyper-parameter search) and --mode=benchmark")
     tune.add_argument("--space", metavar="FILE", help="search space: yaml or RecBole's run_hyper")
@@ -99,6 +116,9 @@ _USED = {
     "train": ("model", "dataset", "config_files"),
     "resume": ("resume", *_RESOURCES),
     "probe": ("run", "probes"),
+    "report": ("run",),
+    "diagnose": ("checkpoint", "trust_checkpoint"),
+    "compare": ("runs",),
     "tune": (
         "model",
         "dataset",
@@ -230,6 +250,50 @@ def _probe(options: argparse.Namespace, keys: dict[str, Any]) -> None:
         print(f"\n{found}")
 
 
+def _report(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.report import report
+
+    if not options.run:
+        raise UsageError("--mode=report is about a run: say which, --run=FOLDER.")
+    latex = _latex(keys)
+    _refuse_keys(keys, "report")
+    found = report(options.run)
+    page, *_ = found.save(options.run, latex)
+    print(f"{found}\n\nsaved {page}")
+
+
+def _diagnose(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.diagnose import diagnose
+
+    if not options.checkpoint:
+        raise UsageError("--mode=diagnose looks at a checkpoint: say which, --checkpoint=FILE.")
+    trust = options.trust_checkpoint == "True"
+    print(diagnose(options.checkpoint, config_dict=keys, trust_checkpoint=trust))
+
+
+def _compare(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.report import compare
+    from recbole_residual.run_folder import RunFolder
+
+    if not options.runs:
+        raise UsageError("--mode=compare takes runs: say which, --runs FOLDER FOLDER ...")
+    latex, output_dir = _latex(keys), keys.pop("output_dir", None)
+    _refuse_keys(keys, "compare")
+    found = compare(options.runs)
+    folder = RunFolder.create("compare", f"{len(options.runs)}-runs", output_dir)
+    page, *_ = found.save(folder.path, latex)
+    print(f"{found}\n\nsaved {page}")
+
+
+def _latex(keys: dict[str, Any]) -> bool:
+    return str(keys.pop("latex", False)).lower() == "true"
+
+
+def _refuse_keys(keys: dict[str, Any], mode: str) -> None:
+    if keys:
+        raise UsageError(f"--{next(iter(keys))} has no use with --mode={mode}.")
+
+
 def _tune(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     from recbole_residual.tune import Resources, run_tune
 
@@ -274,6 +338,9 @@ _WAYS = {
     "train": _train,
     "resume": _resume,
     "probe": _probe,
+    "report": _report,
+    "diagnose": _diagnose,
+    "compare": _compare,
     "tune": _tune,
     "benchmark": _benchmark,
 }

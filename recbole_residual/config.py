@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any, Union
@@ -216,15 +216,22 @@ class ResidualConfig(Config):
 
         Reading it back as a configuration file gives the same configuration.
         """
-        plain = {
-            key: _plain(value)
-            for key, value in self.final_config_dict.items()
-            if key not in _DERIVED
-        }
+        plain = plain_settings(self.final_config_dict)
         plain["data_path"] = self.base_data_path
-        if plain["train_neg_sample_args"].get("distribution") == "none":
-            plain["train_neg_sample_args"] = None
-        return dict(sorted(plain.items()))
+        return plain
+
+
+def plain_settings(final_config_dict: Mapping[str, Any]) -> dict[str, Any]:
+    """What a RecBole Config has resolved, as plain values and without what it derives itself.
+
+    Args:
+        final_config_dict: RecBole's dictionary.
+    """
+    plain = {key: _plain(value) for key, value in final_config_dict.items() if key not in _DERIVED}
+    negatives = plain.get("train_neg_sample_args")
+    if isinstance(negatives, dict) and negatives.get("distribution") == "none":
+        plain["train_neg_sample_args"] = None
+    return dict(sorted(plain.items()))
 
 
 def _terminal() -> bool:

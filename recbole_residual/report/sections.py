@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
 from recbole_residual.probe.evaluation import MASK_NOTE
+from recbole_residual.report.papers import papers_section
 from recbole_residual.report.record import RunRecord
+from recbole_residual.report.runs import (
+    Runs,
+    chosen_alpha,
+    main_k,
+    oracle_alpha,
+    probe_frame,
+    sweep_of,
+)
 from recbole_residual.report.section import Plot, Section
 from recbole_residual.report.table import NOT_RUN, Table
 
@@ -28,107 +36,6 @@ ACCURACY = {
 LAST_ITEM = {"hrli": "HRLI", "hrl2i": "HRL2I"}
 
 _OWN = ("hrli", "hrl2i", "mixingratio", "recovery")
-
-
-def main_k(columns: Sequence[str], metric: str = "hit") -> int:
-    """The cut-off of which a report speaks: 10 if there is one, else the largest."""
-    found = [int(name.partition("@")[2]) for name in columns if name.startswith(f"{metric}@")]
-    return 10 if 10 in found else max(found)
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Runs that are reported together."""
-
-    records: Sequence[RunRecord]
-
-    @property
-    def several(self) -> bool:
-        return len(self.records) > 1
-
-    @property
-    def last(self) -> str:
-        """What the last position is called: it does not always hold the last item."""
-        at_mask = [record.predicts_at_mask for record in self.records]
-        return "[MASK]" if all(at_mask) else "last or [MASK]" if any(at_mask) else "last"
-
-    def joined(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> pd.DataFrame | None:
-        """The table of the only run, or those of all runs below each other; None if there is
-        none."""
-        frames = {record.label: frame_of(record) for record in self.records}
-        there = {label: frame for label, frame in frames.items() if frame is not None}
-        if not there:
-            return None
-        if not self.several:
-            return next(iter(there.values()))
-        parts = []
-        for label, frame in there.items():
-            part = frame.copy()
-            part.insert(0, "run", label)
-            parts.append(part)
-        return pd.concat(parts, ignore_index=True)
-
-    def absent(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> list[str]:
-        """A note that names the runs without a table, where others have one."""
-        without = [record.label for record in self.records if frame_of(record) is None]
-        if not without or len(without) == len(self.records):
-            return []
-        return [f"{NOT_RUN} for: {'; '.join(without)}."]
-
-    def series(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> dict[str, Any]:
-        """The tables that are there, by label."""
-        frames = {record.label: frame_of(record) for record in self.records}
-        return {label: frame for label, frame in frames.items() if frame is not None}
-
-    def notes(self, *probes: str) -> list[str]:
-        """The notes of some probes; with the label in front if there are several runs."""
-        notes = []
-        for record in self.records:
-            for probe in probes:
-                for note in record.notes(probe):
-                    text = f"{record.label}: {note}" if self.several else note
-                    if text not in notes:
-                        notes.append(text)
-        return notes
-
-    def command(self, of: Callable[[RunRecord], str]) -> str:
-        """The commands of all runs, one after the other."""
-        return "; ".join(dict.fromkeys(of(record) for record in self.records))
-
-    def probe_command(self, probe: str) -> str:
-        return self.command(lambda record: record.probe_command(probe))
-
-    @property
-    def result_command(self) -> str:
-        return self.command(lambda record: record.command)
-
-    def probe_table(
-        self,
-        probe: str,
-        title: str,
-        name: str | None = None,
-        shown: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
-        marked: Callable[[pd.DataFrame], Sequence[int]] | None = None,
-        folded: bool = False,
-    ) -> Table:
-        """A table as a probe left it."""
-        of = partial(_probe_frame, probe=probe, name=name)
-        frame = self.joined(of)
-        return Table(
-            name or probe,
-            title,
-            frame,
-            self.probe_command(probe),
-            shown=None if frame is None or shown is None else shown(frame),
-            notes=[*self.notes(probe), *self.absent(of)],
-            marked=() if frame is None or marked is None else marked(frame),
-            folded=folded,
-        )
-
-
-def _probe_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.DataFrame | None:
-    frame = record.table(probe, name)
-    return None if frame is None or frame.empty else frame
 
 
 def build_sections(records: Sequence[RunRecord]) -> list[Section]:
@@ -149,6 +56,7 @@ def build_sections(records: Sequence[RunRecord]) -> list[Section]:
         _positions(runs),
         _shuffles(runs),
         _reliance(runs),
+        papers_section(runs),
         _configuration(runs),
     ]
 
@@ -216,7 +124,7 @@ def _accuracy(runs: Runs) -> Section:
 
 def _last_item(runs: Runs) -> Section:
     def ranks(record: RunRecord) -> pd.DataFrame | None:
-        return _probe_frame(record, "internals", "internals_ranks")
+        return probe_frame(record, "internals", "internals_ranks")
 
     notes = []
     for record in runs.records:
@@ -263,7 +171,7 @@ def _draw(name: str, *args: Any) -> Any:
 
 def _mixing(runs: Runs) -> Section:
     def ratios(record: RunRecord) -> pd.DataFrame | None:
-        return _probe_frame(record, "internals")
+        return probe_frame(record, "internals")
 
     def shown(frame: pd.DataFrame) -> pd.DataFrame:
         keys = [name for name in ("run", "layer", "position") if name in frame]
@@ -321,7 +229,7 @@ def _mixing_of_results(record: RunRecord) -> pd.DataFrame | None:
 def _maps(runs: Runs) -> Section:
     plots = []
     for number, record in enumerate(runs.records, start=1):
-        maps = _probe_frame(record, "internals", "internals_maps")
+        maps = probe_frame(record, "internals", "internals_maps")
         last = "[MASK]" if record.predicts_at_mask else "item"
         suffix = f"_{number}" if runs.several else ""
         plots.append(
@@ -348,37 +256,15 @@ def _maps(runs: Runs) -> Section:
 # Alpha -----------------------------------------------------------------------------------------
 
 
-def _sweep(record: RunRecord) -> pd.DataFrame | None:
-    """The sweep on the test data, from whichever probe made it."""
-    frame = _probe_frame(record, "alpha_sweep")
-    if frame is None:
-        frame = _probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
-    return frame
-
-
 def _scaled_sweep(record: RunRecord) -> pd.DataFrame | None:
     """The same if there is something to scale."""
-    frame = _sweep(record)
+    frame = sweep_of(record)
     return None if frame is None or "alpha" not in frame else frame
-
-
-def chosen_alpha(record: RunRecord) -> float | None:
-    """The alpha chosen on validation, None if the choice was not run or differs by layer."""
-    if "alpha_selection" not in record.probes:
-        return None
-    alpha = record.probes["alpha_selection"].about["alpha"]
-    return None if isinstance(alpha, list) else alpha
-
-
-def _oracle_alpha(record: RunRecord) -> float:
-    stored = record.probes["alpha_selection"]
-    table = stored.tables["alpha_selection"]
-    return float(table.loc[table["epsilon"] == stored.about["epsilon"], "oracle_alpha"].iloc[0])
 
 
 def _marked_sweep(record: RunRecord) -> pd.DataFrame | None:
     """The sweep with a column that says which row is what."""
-    sweep = _sweep(record)
+    sweep = sweep_of(record)
     if sweep is None or "alpha" not in sweep:
         return sweep
     chosen = chosen_alpha(record)
@@ -388,7 +274,7 @@ def _marked_sweep(record: RunRecord) -> pd.DataFrame | None:
         remarks = []
         if alpha == chosen:
             remarks.append("chosen on validation")
-        if chosen is not None and alpha == _oracle_alpha(record):
+        if chosen is not None and alpha == oracle_alpha(record):
             remarks.append("test oracle")
         if in_force and all(value == alpha for value in in_force):
             remarks.append("this run")
@@ -426,7 +312,7 @@ def _chosen_rows(frame: pd.DataFrame) -> list[int]:
 
 def _alpha(runs: Runs) -> Section:
     frame = runs.joined(_marked_sweep)
-    notes = [*runs.notes("alpha_sweep"), *runs.absent(_sweep)]
+    notes = [*runs.notes("alpha_sweep"), *runs.absent(sweep_of)]
     notes += [
         f"alpha chosen on validation: {NOT_RUN}{_for(runs, record)} "
         f"({record.probe_command('alpha_selection')})"
@@ -502,15 +388,15 @@ def _short_grid(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _selection(runs: Runs) -> Section:
     def selection(record: RunRecord) -> pd.DataFrame | None:
-        return _probe_frame(record, "alpha_selection")
+        return probe_frame(record, "alpha_selection")
 
     def usable(record: RunRecord) -> pd.DataFrame | None:
         return None if chosen_alpha(record) is None else selection(record)
 
-    def sweep(record: RunRecord) -> pd.DataFrame | None:
+    def scaled(record: RunRecord) -> pd.DataFrame | None:
         if chosen_alpha(record) is None:
             return None
-        return _probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
+        return probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
 
     def shown(frame: pd.DataFrame) -> pd.DataFrame:
         names = {
@@ -531,7 +417,7 @@ def _selection(runs: Runs) -> Section:
     k = found[0].probes["alpha_selection"].about["k"] if found else 10
     found = [record for record in found if record.probes["alpha_selection"].about["k"] == k]
     chosen = {record.label: chosen_alpha(record) for record in found}
-    oracle = {record.label: _oracle_alpha(record) for record in found}
+    oracle = {record.label: oracle_alpha(record) for record in found}
     text = (
         "Alpha is chosen on validation: the highest RecoveryRate among those that keep "
         f"(1 - epsilon) of HR@{k}. The test data is read once, afterwards; the oracle applies the "
@@ -550,7 +436,7 @@ def _selection(runs: Runs) -> Section:
             "Recovery against accuracy",
             "One point per alpha, which is the number beside it, on the test data.",
             command,
-            partial(_draw, "recovery_against_accuracy", runs.series(sweep), chosen, oracle, k)
+            partial(_draw, "recovery_against_accuracy", runs.series(scaled), chosen, oracle, k)
             if found
             else None,
         ),
@@ -598,7 +484,7 @@ def _positions(runs: Runs) -> Section:
 
 def _shuffles(runs: Runs) -> Section:
     def of(record: RunRecord) -> pd.DataFrame | None:
-        return _probe_frame(record, "shuffle")
+        return probe_frame(record, "shuffle")
 
     found = runs.series(of)
     k = min((_drop_k(table) for table in found.values()), default=10)

@@ -1,0 +1,136 @@
+"""Runs that are reported together, and what their probes left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pandas as pd
+
+from recbole_residual.report.record import RunRecord
+from recbole_residual.report.table import NOT_RUN, Table
+
+
+def main_k(columns: Sequence[str], metric: str = "hit") -> int:
+    """The cut-off of which a report speaks: 10 if there is one, else the largest."""
+    found = [int(name.partition("@")[2]) for name in columns if name.startswith(f"{metric}@")]
+    return 10 if 10 in found else max(found)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Runs that are reported together."""
+
+    records: Sequence[RunRecord]
+
+    @property
+    def several(self) -> bool:
+        return len(self.records) > 1
+
+    @property
+    def last(self) -> str:
+        """What the last position is called: it does not always hold the last item."""
+        at_mask = [record.predicts_at_mask for record in self.records]
+        return "[MASK]" if all(at_mask) else "last or [MASK]" if any(at_mask) else "last"
+
+    def joined(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> pd.DataFrame | None:
+        """The table of the only run, or those of all runs below each other; None if there is
+        none."""
+        frames = {record.label: frame_of(record) for record in self.records}
+        there = {label: frame for label, frame in frames.items() if frame is not None}
+        if not there:
+            return None
+        if not self.several:
+            return next(iter(there.values()))
+        parts = []
+        for label, frame in there.items():
+            part = frame.copy()
+            part.insert(0, "run", label)
+            parts.append(part)
+        return pd.concat(parts, ignore_index=True)
+
+    def absent(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> list[str]:
+        """A note that names the runs without a table, where others have one."""
+        without = [record.label for record in self.records if frame_of(record) is None]
+        if not without or len(without) == len(self.records):
+            return []
+        return [f"{NOT_RUN} for: {'; '.join(without)}."]
+
+    def series(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> dict[str, Any]:
+        """The tables that are there, by label."""
+        frames = {record.label: frame_of(record) for record in self.records}
+        return {label: frame for label, frame in frames.items() if frame is not None}
+
+    def notes(self, *probes: str) -> list[str]:
+        """The notes of some probes; with the label in front if there are several runs."""
+        notes = []
+        for record in self.records:
+            for probe in probes:
+                for note in record.notes(probe):
+                    text = f"{record.label}: {note}" if self.several else note
+                    if text not in notes:
+                        notes.append(text)
+        return notes
+
+    def command(self, of: Callable[[RunRecord], str]) -> str:
+        """The commands of all runs, one after the other."""
+        return "; ".join(dict.fromkeys(of(record) for record in self.records))
+
+    def probe_command(self, probe: str) -> str:
+        return self.command(lambda record: record.probe_command(probe))
+
+    @property
+    def result_command(self) -> str:
+        return self.command(lambda record: record.command)
+
+    def probe_table(
+        self,
+        probe: str,
+        title: str,
+        name: str | None = None,
+        shown: Callable[[pd.DataFrame], pd.DataFrame] | None = None,
+        marked: Callable[[pd.DataFrame], Sequence[int]] | None = None,
+        folded: bool = False,
+    ) -> Table:
+        """A table as a probe left it."""
+        of = partial(probe_frame, probe=probe, name=name)
+        frame = self.joined(of)
+        return Table(
+            name or probe,
+            title,
+            frame,
+            self.probe_command(probe),
+            shown=None if frame is None or shown is None else shown(frame),
+            notes=[*self.notes(probe), *self.absent(of)],
+            marked=() if frame is None or marked is None else marked(frame),
+            folded=folded,
+        )
+
+
+def probe_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.DataFrame | None:
+    frame = record.table(probe, name)
+    return None if frame is None or frame.empty else frame
+
+
+def sweep_of(record: RunRecord) -> pd.DataFrame | None:
+    """The sweep on the test data, from whichever probe made it."""
+    frame = probe_frame(record, "alpha_sweep")
+    if frame is None:
+        frame = probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
+    return frame
+
+
+def chosen_alpha(record: RunRecord) -> float | None:
+    """The alpha chosen on validation, None if the choice was not run or differs by layer."""
+    if "alpha_selection" not in record.probes:
+        return None
+    alpha = record.probes["alpha_selection"].about["alpha"]
+    return None if isinstance(alpha, list) else alpha
+
+
+def oracle_alpha(record: RunRecord) -> float:
+    stored = record.probes["alpha_selection"]
+    table = stored.tables["alpha_selection"]
+    return float(table.loc[table["epsilon"] == stored.about["epsilon"], "oracle_alpha"].iloc[0])

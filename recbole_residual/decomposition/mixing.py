@@ -49,7 +49,9 @@ def _softmax_matrix(block: Block, outputs: Outputs) -> torch.Tensor:
 def _light_matrix(block: Block, outputs: Outputs) -> torch.Tensor:
     """LightSANs: item attention through ``k`` interests plus attention between positions."""
     value = outputs["value"]
-    pooling = torch.softmax(torch.matmul(value, block.attpooling_value.theta), dim=-2)
+    pooling = torch.softmax(
+        torch.matmul(value, block.attpooling_value.theta.to(value.dtype)), dim=-2
+    )
     by_item = torch.matmul(outputs["attn_dropout"], pooling.transpose(-1, -2).unsqueeze(1))
     query = block.transpose_for_scores(outputs["pos_q_linear"]) * block.pos_scaling
     key = block.transpose_for_scores(outputs["pos_k_linear"])

@@ -77,6 +77,8 @@ class BERT4RecResidual(ResidualMixin, BERT4Rec):
         if self.mask_position == "recbole":
             return interaction
         item_seq, item_seq_len = interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN]
+        if item_seq.shape[1] < self.max_seq_length:  # a batch that was trimmed
+            item_seq = torch.nn.functional.pad(item_seq, (0, 1))
         has_room = item_seq_len < item_seq.shape[1]
         moved = item_seq.roll(1, dims=1)  # the last column is 0 where there is room
         given = dict(interaction.interaction)

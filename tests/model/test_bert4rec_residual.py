@@ -71,6 +71,16 @@ def test_after_last_cuts_only_what_does_not_fit() -> None:
     assert torch.equal(interaction["item_length"], torch.tensor(lengths))
 
 
+def test_a_trimmed_batch_is_scored_as_the_whole_one() -> None:
+    _, ours = pair()
+    interaction = random_interaction(rows=10)
+    short = interaction[interaction["item_length"] <= 4]
+    assert 4 in short["item_length"]
+    trimmed = Interaction({**short.interaction, "item_id_list": short["item_id_list"][:, :4]})
+    expected = ours.full_sort_predict(short)
+    assert torch.allclose(ours.full_sort_predict(trimmed), expected, atol=1e-5)
+
+
 def test_all_positions_are_the_forward_of_the_sequence_itself() -> None:
     theirs, ours = pair()
     interaction = random_interaction()

@@ -95,8 +95,9 @@ def test_beats_popularity(model: str, changes: dict[str, Any]) -> None:
         config_dict={
             **setup,
             **{key: 64 if key.endswith("size") else value for key, value in changes.items()},
-            "epochs": 25 if at_all else 5,
-            "train_batch_size": 64 if at_all else 1024,
+            "epochs": 10 if at_all else 2,
+            "train_batch_size": 64 if at_all else 512,
+            "learning_rate": 0.003,
         },
     )
     assert run["test_result_unrounded"]["ndcg@10"] > 1.5 * by_popularity

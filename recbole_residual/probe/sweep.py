@@ -85,9 +85,13 @@ class LayerGrid(AlphaSweep):
     name: ClassVar[str] = "layer_grid"
 
     def short_frame(self) -> pd.DataFrame:
-        """NDCG with the alpha of the last layer across and the others down."""
+        """NDCG with the factor of the last layer across and the others down."""
         k = 10 if 10 in self.topk else self.topk[-1]
-        *down, across = [name for name in self.columns if name.startswith("alpha_")]
+        factors = [name for name in self.columns if name.startswith("alpha_")]
+        factors = factors or [name for name in self.columns if name.startswith("feed_forward_")]
+        if not factors:  # one layer
+            return super().short_frame()
+        *down, across = factors
         metric = f"ndcg@{k}"
         grid = self.frame.pivot(index=down, columns=across, values=metric).reset_index()
         grid.columns = [

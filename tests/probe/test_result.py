@@ -10,7 +10,7 @@ import pytest
 from recbole.model.sequential_recommender import SASRec
 
 from recbole_residual.probe import ProbeResult, choose_alpha, positions, shuffle, sweep_alpha
-from tests.probe.conftest import loader
+from tests.probe.conftest import build, loader
 
 
 def test_csv_and_json_hold_the_table(tmp_path: Path) -> None:
@@ -46,3 +46,12 @@ def test_every_probe_saves_and_prints(model: SASRec, tmp_path: Path) -> None:
         assert all(note in text for note in result.notes)
         json.loads((tmp_path / f"{result.name}.json").read_text())
     assert "ndcg@10, alpha_2 = 0.5" in str(results[1])
+
+
+@pytest.mark.parametrize("n_layers", [1, 2, 3])
+@pytest.mark.parametrize("residual", ["attention", "feed_forward", "both"])
+def test_every_grid_prints(n_layers: int, residual: str) -> None:
+    model, options = build(n_layers=n_layers), {"per_layer": True, "residual": residual}
+    grid = sweep_alpha(model, loader(rows=5), [0.5, 1.0], (1, 10), **options)
+    assert len(grid.short_frame()) == max(2, 2 ** (n_layers - 1))
+    assert "ndcg@10" in str(grid)

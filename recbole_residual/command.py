@@ -263,7 +263,7 @@ def _report(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 
 def _diagnose(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.diagnose import diagnose
+    from recbole_residual.diagnosis import diagnose
 
     if not options.checkpoint:
         raise UsageError("--mode=diagnose looks at a checkpoint: say which, --checkpoint=FILE.")

@@ -14,7 +14,7 @@ import pandas as pd
 
 from recbole_residual.config_check import ConfigError
 from recbole_residual.report.record import PROGRAM, RunRecord
-from recbole_residual.report.report import Report
+from recbole_residual.report.page import Report
 from recbole_residual.report.runs import main_k
 from recbole_residual.report.section import Section
 from recbole_residual.report.sections import build_sections

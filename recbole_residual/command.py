@@ -175,7 +175,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         _dispatch(options, keys)
     except KeyboardInterrupt:
         return 130
-    except ValueError as error:
+    except (ValueError, RuntimeError) as error:
         if not _is_ours(error):
             raise
         print(f"error: {error}", file=sys.stderr)
@@ -183,7 +183,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     return 0
 
 
-def _is_ours(error: ValueError) -> bool:
+def _is_ours(error: Exception) -> bool:
     return isinstance(error, UsageError) or type(error).__module__.startswith("recbole_residual")
 
 

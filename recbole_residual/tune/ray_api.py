@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ __all__ = [
     "Callback",
     "FIFOScheduler",
     "MissingPackageError",
+    "RayDiedError",
     "Resources",
     "Searcher",
     "connected",
@@ -42,6 +44,9 @@ __all__ = [
 CONTINUE, STOP = "CONTINUE", "STOP"
 """What a scheduler answers (``TrialScheduler.CONTINUE`` and ``.STOP``)."""
 
+SECONDS_BETWEEN_CHECKS = 5.0
+"""Between two looks at whether the node of this process is alive."""
+
 _ENVIRONMENT = {
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # the trial's own run folder holds all of it
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial that failed has no score to report
@@ -51,6 +56,10 @@ _ENVIRONMENT = {
 
 class MissingPackageError(ValueError):
     """A package that the search needs is not installed."""
+
+
+class RayDiedError(RuntimeError):
+    """Ray's process on this machine is gone, and every trial with it."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +114,32 @@ def connected(address: str | None) -> Iterator[None]:
             yield
         finally:
             ray.shutdown()
+
+
+class NodeWatch(Callback):
+    """Notices that the node of this process has died; Ray itself would wait for it for ever.
+
+    Made while Ray is connected.
+    """
+
+    def __init__(self) -> None:
+        self._node = ray.get_runtime_context().get_node_id()
+        self._next = 0.0
+
+    def on_step_end(self, iteration: int, trials: Any, **info: Any) -> None:
+        """Ray has looked at its trials once more."""
+        if time.monotonic() >= self._next:
+            self.check()
+            self._next = time.monotonic() + SECONDS_BETWEEN_CHECKS
+
+    def check(self) -> None:
+        """Look now.
+
+        Raises:
+            RayDiedError: if the node is gone.
+        """
+        if not any(node["NodeID"] == self._node and node["Alive"] for node in ray.nodes()):
+            raise RayDiedError("Ray's process on this machine (raylet) has died.")
 
 
 def gpus_per_trial(resources: Resources) -> float:
@@ -196,7 +231,7 @@ def fit(
                 name="trials",
                 storage_path=storage,
                 failure_config=FailureConfig(max_failures=max_failures),
-                callbacks=list(callbacks),
+                callbacks=[*callbacks, NodeWatch()],
                 verbose=0,
             ),
         )
@@ -209,12 +244,17 @@ def in_worker(
     resources: Resources,
     gpus: float,
     max_retries: int,
-) -> list[Any]:
+) -> None:
     """Call a function once per tuple of arguments in processes with the resources of a trial."""
     remote = ray.remote(function).options(
         num_cpus=resources.cpus_per_trial, num_gpus=gpus, max_retries=max_retries
     )
-    return ray.get([remote.remote(*of_one) for of_one in arguments])
+    watch = NodeWatch()
+    waiting = [remote.remote(*of_one) for of_one in arguments]
+    while waiting:
+        done, waiting = ray.wait(waiting, timeout=SECONDS_BETWEEN_CHECKS)
+        ray.get(done)
+        watch.check()
 
 
 def domain(kind: str, arguments: Sequence[Any]) -> Any:

@@ -226,9 +226,9 @@ class _Run:
                 if self._to_train() or self._to_test():
                     with ray_api.connected(self.resources.ray_address):
                         self._work()
-            except KeyboardInterrupt:
+            except (KeyboardInterrupt, ray_api.RayDiedError) as reason:
                 self.progress.refresh(force=True)
-                self.progress.say(f"Interrupted. To go on: --resume={self.folder}")
+                self.progress.say(f"{reason or 'Interrupted.'} To go on: --resume={self.folder}")
                 raise
             return self._result()
 

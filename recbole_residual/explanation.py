@@ -21,7 +21,8 @@ from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
 from recbole_residual.evaluator.model_input import appends_mask, watching_windows
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.model.residual import NoAttentionError
-from recbole_residual.probe.evaluation import MASK_NOTE, in_eval_mode
+from recbole_residual.probe.evaluation import in_eval_mode
+from recbole_residual.probe.one_by_one import MASK_NOTE
 from recbole_residual.quick_start import Session, load_run
 from recbole_residual.report import Report
 from recbole_residual.report.section import Plot, Section
@@ -295,9 +296,10 @@ def _positions(seen: _Seen, token_of: Any, names: Mapping[str, str]) -> pd.DataF
             "from_end": range(n - 1, -1, -1),
             "item": items,
             "name": [names.get(item, "") for item in items],
-            "rank": rank_of(seen.scores, ranked)[0].tolist(),
+            "rank": pd.array(rank_of(seen.scores, ranked)[0].tolist(), dtype="Int64"),
         }
     )
+    frame.loc[frame["item"] == _MASK, "rank"] = pd.NA
     found = seen.decomposition
     if found is None:
         return frame
@@ -366,8 +368,9 @@ def _report(
     tables = [
         Table("explain_top", "Recommended", top, COMMAND),
         Table("explain_positions", "Positions", positions, COMMAND, shown=shown, notes=notes),
-        Table("explain_score", f"The score of {scored}", parts, COMMAND),
     ]
+    if parts is not None:
+        tables.append(Table("explain_score", f"The score of {scored}", parts, COMMAND))
     rank = "not seen by the model" if last_rank is None else f"rank {last_rank}"
     return Report(
         f"{model}: one sequence",

@@ -13,14 +13,14 @@ import numpy as np
 import pandas as pd
 
 from recbole_residual.config_check import ConfigError
-from recbole_residual.report.record import PROGRAM, RunRecord
 from recbole_residual.report.page import Report
+from recbole_residual.report.record import PROGRAM, RunRecord
 from recbole_residual.report.runs import main_k
 from recbole_residual.report.section import Section
 from recbole_residual.report.sections import build_sections
-from recbole_residual.report.table import Table, cell
+from recbole_residual.report.table import Table
 
-TERMINAL = ("runs", "over_seeds", "paired_tests", "papers_findings")
+TERMINAL = ("runs", "over_seeds", "paired_tests")
 
 _NOT_THE_MODEL = frozenset(
     # Where and how much was computed, not what.
@@ -190,7 +190,8 @@ def _seeds_table(groups: Mapping[str, Sequence[RunRecord]], command: str) -> Tab
         for name in values:
             mean, std = values[name].mean(), values[name].std(ddof=1)
             row[f"{name} mean"], row[f"{name} std"] = mean, std
-            text[str(name)] = cell(mean) if len(values) < 2 else f"{cell(mean)} ± {cell(std)}"
+            # Blanks that do not break keep the two numbers on one line.
+            text[str(name)] = f"{mean:.4f}" if len(values) < 2 else f"{mean:.4f}\xa0±\xa0{std:.4f}"
         rows.append(row)
         shown.append(text)
     return Table(

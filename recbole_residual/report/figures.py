@@ -65,6 +65,8 @@ def _legend(axes: Any, figure: Any, n_series: int) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         columns = 1 if max(map(len, labels)) > 28 else min(4, n_series)
+        rows = -(-len(labels) // columns)
+        figure.set_figheight(figure.get_figheight() + 0.17 * max(0, rows - 2))
         figure.legend(handles, labels, loc="outside lower center", ncols=columns)
 
 

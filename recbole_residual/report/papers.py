@@ -14,7 +14,7 @@ import yaml
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs, chosen_alpha, oracle_alpha, probe_frame, sweep_of
 from recbole_residual.report.section import Section
-from recbole_residual.report.table import NOT_RUN, Table
+from recbole_residual.report.table import NOT_RUN, UNDEFINED, Table
 
 SPLITS = {"LS": "leave-one-out", "GT": "global temporal"}
 
@@ -44,7 +44,7 @@ def papers_section(runs: Runs) -> Section:
     others = [record.label for record in runs.records if record not in speaks]
     if others:
         notes.append(f"RD speaks of SASRec; ours is another model in: {'; '.join(others)}.")
-    findings = [row for record in runs.records for row in _findings(record, runs)]
+    findings = pd.DataFrame([row for record in runs.records for row in _findings(record, runs)])
     accuracies = [row for record in runs.records for row in _accuracies(record)]
     return Section(
         "papers",
@@ -54,8 +54,9 @@ def papers_section(runs: Runs) -> Section:
             Table(
                 "papers_findings",
                 "Findings",
-                pd.DataFrame(findings),
+                findings,
                 runs.result_command,
+                shown=_side_by_side(findings),
                 notes=notes,
             ),
             Table(
@@ -86,8 +87,10 @@ def _difference(first: float | None, second: float | None) -> float | None:
 
 def _position_spread(record: RunRecord) -> float | None:
     ratios = probe_frame(record, "internals")
-    if ratios is None or record.predicts_at_mask:
+    if ratios is None:
         return None
+    if record.predicts_at_mask:
+        return float("nan")
     chosen = (ratios["stage"] == "res") & (ratios["layer"] == "all") & (ratios["position"] != "all")
     values = ratios.loc[chosen, "mean"]
     return float(values.max() - values.min()) if len(values) else None
@@ -153,17 +156,31 @@ def _findings(record: RunRecord, runs: Runs) -> list[dict[str, Any]]:
     for finding in reference()["findings"]:
         ours = _MEASURES[finding["measure"]](record, runs)
         low, high = finding.get("low"), finding.get("high")
-        row: dict[str, Any] = {"run": record.label} if runs.several else {}
-        row["source"] = finding["source"]
-        row["finding"] = finding["statement"]
-        row["paper"] = "in words" if low is None else f"{low:g} to {high:g}"
-        row["ours"] = NOT_RUN if ours is None else "n/a" if np.isnan(ours) else f"{ours:.4f}"
-        if low is None or ours is None or np.isnan(ours):
-            row["within"] = ""
-        else:
-            row["within"] = "yes" if low <= ours <= high else "no"
-        rows.append(row)
+        text = NOT_RUN if ours is None else UNDEFINED if np.isnan(ours) else f"{ours:.4f}"
+        if low is not None and ours is not None and not np.isnan(ours):
+            text += ", within" if low <= ours <= high else ", outside"
+        rows.append(
+            {
+                "run": record.label,
+                "source": finding["source"],
+                "finding": finding["statement"],
+                "ours is": finding["ours"],
+                "paper": "in words" if low is None else f"{low:g} to {high:g}",
+                "ours": text,
+            }
+        )
     return rows
+
+
+def _side_by_side(findings: pd.DataFrame) -> pd.DataFrame:
+    """One column per run."""
+    keys = ["source", "finding", "ours is", "paper"]
+    wide = findings.pivot(index=keys, columns="run", values="ours")
+    wide = wide.reindex(pd.MultiIndex.from_frame(findings[keys].drop_duplicates()))
+    wide = wide[list(dict.fromkeys(findings["run"]))]
+    if wide.shape[1] == 1:
+        wide.columns = pd.Index(["ours"])
+    return wide.rename_axis(columns=None).reset_index()
 
 
 # Accuracy --------------------------------------------------------------------------------------

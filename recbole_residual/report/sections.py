@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from recbole_residual.probe.evaluation import MASK_NOTE
+from recbole_residual.probe.one_by_one import MASK_NOTE
 from recbole_residual.report.papers import papers_section
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import (
@@ -117,6 +117,7 @@ def _accuracy(runs: Runs) -> Section:
         "Ranking of the target in the whole catalogue",
         runs.joined(lambda record: _by_cutoff(record, name)),
         runs.result_command,
+        folded=runs.several,
         notes=[note for record in runs.records for note in record.result.get("notes", [])],
     )
     return Section("accuracy", "Accuracy", "At the residual factor in force.", [table])
@@ -139,6 +140,7 @@ def _last_item(runs: Runs) -> Section:
         "How often the model ranks an item that it was just given among its top k",
         runs.joined(lambda record: _by_cutoff(record, LAST_ITEM.get)),
         runs.result_command,
+        folded=runs.several,
         notes=notes,
     )
     found = runs.series(ranks)

@@ -63,7 +63,7 @@ class Table:
         for number, row in enumerate(_cells(frame)):
             attribute = ' class="marked"' if number in self.marked else ""
             cells = "".join(
-                f"<td{_numeric(frame, name)}>{html.escape(cell)}</td>"
+                f"<td{_numeric(frame, name) or _long(cell)}>{html.escape(cell)}</td>"
                 for name, cell in zip(frame.columns, row)
             )
             body.append(f"<tr{attribute}>{cells}</tr>")
@@ -101,6 +101,11 @@ def _numeric(frame: pd.DataFrame, name: Any) -> str:
     return ' class="number"' if pd.api.types.is_numeric_dtype(frame[name]) else ""
 
 
+def _long(text: str) -> str:
+    """What may be broken into lines."""
+    return ' class="text"' if len(text) > 40 else ""
+
+
 def _cells(frame: pd.DataFrame) -> list[list[str]]:
     columns = []
     for name in frame.columns:
@@ -114,11 +119,14 @@ _AS_THEY_ARE = ("alpha", "epsilon", "oracle alpha", "feed_forward", "seed", "key
 
 
 def _writer(name: str) -> Callable[[Any], str]:
-    if name in _AS_THEY_ARE or name.startswith("alpha_"):
-        return lambda value: (
-            f"{value:g}" if isinstance(value, float) and not math.isnan(value) else cell(value)
-        )
-    return cell
+    return _setting if name in _AS_THEY_ARE or name.startswith("alpha_") else cell
+
+
+def _setting(value: Any) -> str:
+    """A number without the zeros and commas of a measurement."""
+    if isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value):
+        return f"{value:.10g}"
+    return cell(value)
 
 
 def cell(value: Any) -> str:
@@ -128,7 +136,7 @@ def cell(value: Any) -> str:
         >>> [cell(value) for value in (0.12345, 1234567, float("nan"), None, "L-1", 2.5e-9, 165.5)]
         ['0.1235', '1,234,567', 'n/a', 'n/a', 'L-1', '2.5e-09', '165.5']
     """
-    if value is None or (isinstance(value, float) and math.isnan(value)):
+    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
         return UNDEFINED
     if isinstance(value, (bool, str)):
         return str(value)

@@ -21,7 +21,8 @@ from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
 from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.model.residual import NoAttentionError
-from recbole_residual.probe.evaluation import MASK_NOTE, in_eval_mode
+from recbole_residual.probe.evaluation import in_eval_mode
+from recbole_residual.probe.one_by_one import MASK_NOTE
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.rows import iterate_rows
 from recbole_residual.probe.setting import current_setting

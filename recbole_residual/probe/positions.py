@@ -22,12 +22,8 @@ from recbole_residual.decomposition.statistics import positions_from_end
 from recbole_residual.evaluator.model_input import appends_mask
 from recbole_residual.evaluator.positions import POOLS_ITS_POSITIONS
 from recbole_residual.evaluator.recovery_rate import OFFSETS
-from recbole_residual.probe.evaluation import (
-    MASK_NOTE,
-    has_ratios,
-    in_eval_mode,
-    read_positions,
-)
+from recbole_residual.probe.evaluation import in_eval_mode
+from recbole_residual.probe.one_by_one import MASK_NOTE, has_ratios, read_positions
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.rows import iterate_rows
 from recbole_residual.probe.setting import Reach, applied

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-MARGIN = 1.5e-6
+MARGIN = 5e-7
 """How far apart two scores must be for their order to be taken as certain, as a share of the norm
 of the representation times the largest norm of an item."""
 

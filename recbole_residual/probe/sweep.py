@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from recbole_residual.probe.evaluation import Evaluation, evaluate_settings
+from recbole_residual.probe.evaluation import evaluate_settings
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.setting import (
     DEFAULT_ALPHAS,
@@ -22,6 +22,7 @@ from recbole_residual.probe.setting import (
     current_setting,
     sweep_settings,
 )
+from recbole_residual.probe.tally import Evaluation
 
 DEFAULT_TOPK = (1, 5, 10, 20)
 """The values of k."""

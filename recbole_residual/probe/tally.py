@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -132,3 +133,20 @@ def recoverable(position_ranks: torch.Tensor, k: int) -> torch.Tensor:
 
 def _share(part: float, whole: float) -> float:
     return float(part / whole) if whole else float("nan")
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What one pass over the data found.
+
+    Attributes:
+        tally: the counts.
+        notes: what a reader must know.
+        n_plain: how many pairs of a row and a setting the shared pass left to the model itself,
+            because another item's score was too near to that of an item asked for; -1 where the
+            model did everything itself.
+    """
+
+    tally: Tally
+    notes: list[str]
+    n_plain: int

@@ -21,7 +21,7 @@ from recbole_residual.report.runs import (
     sweep_of,
 )
 from recbole_residual.report.section import Plot, Section
-from recbole_residual.report.table import NOT_RUN, Table
+from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
 ACCURACY = {
     "hit": "HR",
@@ -150,6 +150,7 @@ def _last_item(runs: Runs) -> Section:
         "The more to the left, the more the model leans on the item that it was just given.",
         runs.probe_command("internals"),
         partial(_draw, "rank_distribution", found) if found else None,
+        runs.missing("internals"),
     )
     return Section(
         "last-item",
@@ -176,6 +177,8 @@ def _mixing(runs: Runs) -> Section:
         return probe_frame(record, "internals")
 
     def shown(frame: pd.DataFrame) -> pd.DataFrame:
+        if runs.several:
+            frame = frame[frame["layer"] == "all"]
         keys = [name for name in ("run", "layer", "position") if name in frame]
         wide = frame.pivot_table(
             index=keys, columns="stage", values="mean", sort=False, observed=True
@@ -193,6 +196,7 @@ def _mixing(runs: Runs) -> Section:
         "What the residual does to what a position takes from others.",
         runs.probe_command("internals"),
         partial(_draw, "ratios_by_stage", found) if found else None,
+        runs.missing("internals"),
     )
     return Section(
         "mixing",
@@ -244,6 +248,7 @@ def _maps(runs: Runs) -> Section:
                 "of the residual.",
                 record.probe_command("internals"),
                 None if maps is None else partial(_draw, "heatmaps", maps, last),
+                NOT_DEFINED if "internals" in record.probes else NOT_RUN,
             )
         )
     return Section(
@@ -319,7 +324,7 @@ def _alpha(runs: Runs) -> Section:
         f"alpha chosen on validation: {NOT_RUN}{_for(runs, record)} "
         f"({record.probe_command('alpha_selection')})"
         for record in runs.records
-        if chosen_alpha(record) is None
+        if "alpha_selection" not in record.probes
     ]
     table = Table(
         "alpha_sweep",
@@ -332,9 +337,7 @@ def _alpha(runs: Runs) -> Section:
     )
     found = runs.series(_scaled_sweep)
     k = min((main_k(list(sweep.columns)) for sweep in found.values()), default=10)
-    missing = NOT_RUN
-    if not found and frame is not None:
-        missing = f"{NOT_RUN}: the model has no residual to scale"
+    missing = NOT_RUN if frame is None else NOT_DEFINED
     command = runs.probe_command("alpha_sweep")
     plots = [
         Plot(
@@ -390,14 +393,10 @@ def _short_grid(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _selection(runs: Runs) -> Section:
     def selection(record: RunRecord) -> pd.DataFrame | None:
-        return probe_frame(record, "alpha_selection")
+        frame = probe_frame(record, "alpha_selection")
+        return None if frame is None or frame["alpha"].isna().all() else frame
 
-    def usable(record: RunRecord) -> pd.DataFrame | None:
-        return None if chosen_alpha(record) is None else selection(record)
-
-    def scaled(record: RunRecord) -> pd.DataFrame | None:
-        if chosen_alpha(record) is None:
-            return None
+    def test_sweep(record: RunRecord) -> pd.DataFrame | None:
         return probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
 
     def shown(frame: pd.DataFrame) -> pd.DataFrame:
@@ -431,26 +430,40 @@ def _selection(runs: Runs) -> Section:
             f" {record.label}: alpha = {about['alpha']:g} at epsilon = {about['epsilon']:g} "
             f"({about['reason']})."
         )
-    command = runs.probe_command("alpha_selection")
+    command, missing = runs.probe_command("alpha_selection"), runs.missing("alpha_selection")
+    drawn = Runs(found)
     plots = [
         Plot(
             "recovery_accuracy",
             "Recovery against accuracy",
             "One point per alpha, which is the number beside it, on the test data.",
             command,
-            partial(_draw, "recovery_against_accuracy", runs.series(scaled), chosen, oracle, k)
+            partial(_draw, "recovery_against_accuracy", drawn.series(test_sweep), chosen, oracle, k)
             if found
             else None,
+            missing,
         ),
         Plot(
             "outcome_epsilon",
             "Outcome against epsilon",
             "What is recovered and what is kept, as more accuracy may be given up.",
             command,
-            partial(_draw, "outcome_against_epsilon", runs.series(usable), k) if found else None,
+            partial(_draw, "outcome_against_epsilon", drawn.series(selection), k)
+            if found
+            else None,
+            missing,
         ),
     ]
-    table = runs.probe_table("alpha_selection", "Chosen alpha by epsilon", shown=shown)
+    frame = runs.joined(selection)
+    table = Table(
+        "alpha_selection",
+        "Chosen alpha by epsilon",
+        frame,
+        command,
+        shown=None if frame is None else shown(frame),
+        notes=[*runs.notes("alpha_selection"), *runs.absent(selection)],
+        missing=missing,
+    )
     return Section("selection", "Choosing alpha", text, [table], plots)
 
 

@@ -15,9 +15,9 @@ from recbole.model.sequential_recommender import GRU4Rec
 
 from recbole_residual.command import main
 from recbole_residual.probe import run_probes
-from recbole_residual.probe.evaluation import SharedPass
 from recbole_residual.probe.rows import iterate_rows, pooled
 from recbole_residual.probe.setting import Reach, applied
+from recbole_residual.probe.shared_pass import SharedPass
 from recbole_residual.probe_names import PROBES, UnknownProbeError
 from recbole_residual.quick_start import load_run, run_recbole_residual
 from tests.conftest import SMALL

@@ -21,7 +21,7 @@ from recbole.model.sequential_recommender import (
 from recbole_residual.evaluator import HistoryMaskedError, NaNScoreError
 from recbole_residual.model import GRU4RecResidual, SASRecResidual
 from recbole_residual.model.residual import residual_alpha, scale_residual
-from recbole_residual.probe import ProbeDataError, evaluation, sweep_alpha
+from recbole_residual.probe import ProbeDataError, evaluation, shared_pass, sweep_alpha
 from recbole_residual.probe.setting import Reach
 from recbole_residual.probe.sweep import FeedForwardSweep, LayerGrid
 from tests.probe.conftest import N_ITEMS, ListLoader, build, loader
@@ -80,8 +80,8 @@ def test_grid_of_one_alpha_per_layer(n_layers: int) -> None:
 def test_figures_do_not_depend_on_the_batch_size(model: SASRec, monkeypatch: Any) -> None:
     frames = [sweep_alpha(model, loader(size), topk=TOPK).frame for size in (1, 7, 50)]
     with monkeypatch.context() as patch:  # as small as the pass can get
-        patch.setattr(evaluation, "_POSITIONS", {"cpu": 1})
-        patch.setattr(evaluation, "_POOL_ROWS", 1)
+        patch.setattr(shared_pass, "_POSITIONS", {"cpu": 1})
+        patch.setattr(shared_pass, "_POOL_ROWS", 1)
         frames.append(sweep_alpha(model, loader(7), topk=TOPK).frame)
     exact = [name for name in frames[0] if not name.startswith("mixingratio")]
     for frame in frames[1:]:
@@ -97,9 +97,9 @@ def test_ties_and_near_ties_are_decided_by_the_model(monkeypatch: Any) -> None:
         weight[1:5] *= 1 + torch.tensor([[0.0], [1e-7], [2e-7], [3e-7]])
     data.rows["item_id_list"].clamp_(max=N_ITEMS - 1)
     seen = []
-    original = evaluation.SharedPass.run
+    original = shared_pass.SharedPass.run
     monkeypatch.setattr(
-        evaluation.SharedPass,
+        shared_pass.SharedPass,
         "run",
         lambda self, rows: seen.append(original(self, rows)) or seen[-1],
     )

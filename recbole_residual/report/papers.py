@@ -64,11 +64,8 @@ def papers_section(runs: Runs) -> Section:
                 "Accuracy on the test data, same dataset and split",
                 pd.DataFrame(accuracies) if accuracies else None,
                 runs.result_command,
-                notes=[
-                    "Published with seen items filtered (here: filter_seen) and other sizes of "
-                    "network; no paper's number is listed for a dataset, model or split that is "
-                    "not in the table."
-                ],
+                notes=["Published with seen items filtered (here: filter_seen) and tuned sizes."],
+                missing="no published number for this dataset, model and split",
             ),
         ],
     )

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from recbole_residual.report.record import RunRecord
-from recbole_residual.report.table import NOT_RUN, Table
+from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
 
 def main_k(columns: Sequence[str], metric: str = "hit") -> int:
@@ -78,6 +78,11 @@ class Runs:
         """The commands of all runs, one after the other."""
         return "; ".join(dict.fromkeys(of(record) for record in self.records))
 
+    def missing(self, probe: str) -> str:
+        """Why there is nothing of a probe: nobody asked, or there is nothing to answer."""
+        asked = any(probe in record.probes for record in self.records)
+        return NOT_DEFINED if asked else NOT_RUN
+
     def probe_command(self, probe: str) -> str:
         return self.command(lambda record: record.probe_command(probe))
 
@@ -106,6 +111,7 @@ class Runs:
             notes=[*self.notes(probe), *self.absent(of)],
             marked=() if frame is None or marked is None else marked(frame),
             folded=folded,
+            missing=self.missing(probe),
         )
 
 
@@ -123,11 +129,11 @@ def sweep_of(record: RunRecord) -> pd.DataFrame | None:
 
 
 def chosen_alpha(record: RunRecord) -> float | None:
-    """The alpha chosen on validation, None if the choice was not run or differs by layer."""
-    if "alpha_selection" not in record.probes:
+    """The alpha chosen on validation, None if the choice was not run or was made layer by layer."""
+    sweep = record.table("alpha_selection", "alpha_selection_test_sweep")
+    if sweep is None or "alpha" not in sweep:
         return None
-    alpha = record.probes["alpha_selection"].about["alpha"]
-    return None if isinstance(alpha, list) else alpha
+    return record.probes["alpha_selection"].about["alpha"]
 
 
 def oracle_alpha(record: RunRecord) -> float:

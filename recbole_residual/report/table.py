@@ -18,6 +18,9 @@ NOT_RUN = "not run"
 UNDEFINED = "n/a"
 """What stands for a number that is not defined, such as a rate over nothing."""
 
+NOT_DEFINED = "not defined for this model"
+"""What stands where a probe was run and the model has nothing of the kind."""
+
 
 @dataclass(frozen=True)
 class Table:
@@ -26,12 +29,13 @@ class Table:
     Attributes:
         name: name of its files.
         title: in words.
-        frame: all of it, as in the csv; None if it was not run.
+        frame: all of it, as in the csv; None if there is nothing.
         command: what makes it.
         shown: what the page shows of it; by default everything.
         notes: what its reader must know.
         marked: numbers of rows to point out.
         folded: whether the page shows it only when it is opened.
+        missing: what to say where there is nothing.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Table:
     notes: Sequence[str] = ()
     marked: Sequence[int] = ()
     folded: bool = False
+    missing: str = NOT_RUN
 
     @property
     def visible(self) -> pd.DataFrame:
@@ -53,7 +58,7 @@ class Table:
     def to_html(self) -> str:
         """The ``<table>`` element, or "not run" with the command that would run it."""
         if self.frame is None:
-            return f'<p class="missing">{NOT_RUN}</p>'
+            return f'<p class="missing">{html.escape(self.missing)}</p>'
         frame = self.visible
         head = "".join(
             f'<th scope="col"{_numeric(frame, name)}>{html.escape(str(name))}</th>'
@@ -72,7 +77,7 @@ class Table:
     def to_text(self) -> str:
         """The table for a terminal, or "not run" with the command that would run it."""
         if self.frame is None:
-            return f"{NOT_RUN}: {self.command}"
+            return f"{self.missing}: {self.command}" if self.missing == NOT_RUN else self.missing
         rows = [
             [f"> {row[0]}" if number in self.marked else row[0], *row[1:]]
             for number, row in enumerate(_cells(self.visible))
@@ -83,7 +88,7 @@ class Table:
         """The table for a paper (booktabs), with the command as a comment."""
         head = f"% {self.title}\n% {self.command}\n"
         if self.frame is None:
-            return f"{head}{NOT_RUN}\n"
+            return f"{head}{self.missing}\n"
         return head + _tabulated(self.visible, _cells(self.visible), "latex_booktabs") + "\n"
 
 

@@ -19,6 +19,8 @@ SMALL = {
     "train_batch_size": 16,
     "show_progress": False,
     "epochs": 2,
+    "probe": "none",
+    "report": False,
 }
 """Configuration of a network and a part of ml-100k (60 users) that train in a second."""
 

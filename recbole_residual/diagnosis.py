@@ -111,8 +111,16 @@ def diagnose(
     if valid_data is None or test_data is None:
         raise ConfigError("a model is diagnosed on data: diagnose(model, valid_data=, test_data=).")
     config, notes = adopted_config(test_data.config.final_config_dict, given, type(subject))
+    dataset = test_data._dataset
     session = Session(
-        config, test_data._dataset, None, valid_data, test_data, subject, "loaders in memory"
+        config,
+        dataset,
+        None,
+        valid_data,
+        test_data,
+        subject,
+        "loaders in memory",
+        getattr(dataset, "statistics", None),
     )
     command = "diagnose(model, valid_data=..., test_data=...) in Python"
     return _diagnose_session(session, {"command": command, "notes": notes})

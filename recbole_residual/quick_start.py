@@ -18,7 +18,12 @@ from recbole.utils import init_seed
 
 from recbole_residual.config import ResidualConfig
 from recbole_residual.config_check import ConfigError, check_topk
-from recbole_residual.data import create_dataset, data_preparation, dataset_statistics
+from recbole_residual.data import (
+    DatasetStatistics,
+    create_dataset,
+    data_preparation,
+    dataset_statistics,
+)
 from recbole_residual.download import ensure_dataset_files
 from recbole_residual.evaluator import per_user_table, register, write_per_user
 from recbole_residual.evaluator.model_input import appends_mask
@@ -47,6 +52,7 @@ class Session:
         train_data, valid_data, test_data: RecBole data loaders.
         model: on ``config["device"]``.
         data_source: in words, where the data came from.
+        statistics: of the dataset before it was split; None if that is not known.
     """
 
     config: ResidualConfig
@@ -56,6 +62,7 @@ class Session:
     test_data: Any
     model: Any
     data_source: str
+    statistics: DatasetStatistics | None = None
 
 
 def run_recbole_residual(
@@ -181,10 +188,11 @@ def open_session(config: ResidualConfig) -> Session:
     logger.info("Data: %s", source)
     dataset = create_dataset(config)
     check_topk(config["topk"], dataset.item_num - 1)
+    statistics = dataset_statistics(dataset)  # RecBole's own datasets lose them in the split
     train_data, valid_data, test_data = data_preparation(config, dataset)
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
     model = config.model_class(config, train_data._dataset).to(config["device"])
-    return Session(config, dataset, train_data, valid_data, test_data, model, source)
+    return Session(config, dataset, train_data, valid_data, test_data, model, source, statistics)
 
 
 def check_same_items(state_dict: dict[str, torch.Tensor], model: Any, path: str) -> None:
@@ -332,7 +340,8 @@ def evaluate_session(
     if config["export_per_user"]:
         table = per_user_table(trainer.evaluator, session.test_data._dataset)
         result["per_user_file"] = str(write_per_user(table, folder.path))
-    result["dataset_statistics"] = dataset_statistics(session.dataset).to_dict()
+    if session.statistics is not None:
+        result["dataset_statistics"] = session.statistics.to_dict()
     result["data_source"] = session.data_source
     result["environment"] = environment()
     return result

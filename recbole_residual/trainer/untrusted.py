@@ -223,4 +223,10 @@ def load_recbole_checkpoint(
         ) from error
     if not (isinstance(state, dict) and "state_dict" in state):
         raise CheckpointError(f"{str(path)!r} is not a RecBole checkpoint: it has no 'state_dict'.")
+    others = state.get("other_parameter")
+    if isinstance(others, dict):
+        # SASRecF keeps a whole layer there, whose weights are in state_dict anyway.
+        state["other_parameter"] = {
+            name: value for name, value in others.items() if not isinstance(value, StandIn)
+        }
     return state

@@ -105,7 +105,7 @@ class Plan:
                     if key not in config.known_keys and key not in OWN_KEYS:
                         unknown.setdefault(key, set()).add(config["model"])
                 usable = {key: value for key, value in given.items() if key in config.known_keys}
-                usable.update(_absolute(config))
+                usable.update(_absolute(config), show_progress=False)
                 bases.append(Base.of(config["model"], config["dataset"], usable))
         check_keys([key for key in unknown if key not in known], known, strict)
         for key, names in unknown.items():

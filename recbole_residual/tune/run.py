@@ -15,6 +15,7 @@ import pandas as pd
 
 from recbole_residual.config_check import ConfigError
 from recbole_residual.model.registry import MODELS, get_model
+from recbole_residual.report import compare
 from recbole_residual.trainer.checkpoint import write_text
 from recbole_residual.tune import ray_api, table
 from recbole_residual.tune.alpha import plain_values
@@ -26,7 +27,7 @@ from recbole_residual.tune.scheduler import AshaByDataset
 from recbole_residual.tune.searcher import PlannedSearcher, Suggestions
 from recbole_residual.tune.shared_reads import SharedReads
 from recbole_residual.tune.space import AlphaSearch, Parameter, Space, default_space
-from recbole_residual.tune.trial import Setup, read_test, trainable
+from recbole_residual.tune.trial import FINISHED, Setup, read_test, trainable
 
 MAX_FAILURES = 3
 """How often a trial whose process died is started again, from its last whole epoch."""
@@ -335,6 +336,7 @@ class _Run:
             summary = table.summary_table(results)
             write_text(self.folder.summary_file, table.to_csv(summary))
             text += f"\n\n{_in_short(summary, manifest.metric)}"
+            self._report()
         else:
             for dataset, row in best.items():
                 text += f"\n\n{_best_in_words(dataset, row, manifest.metric, self.folder)}"
@@ -347,6 +349,23 @@ class _Run:
         write_text(self.folder.result_file, json.dumps(content, indent=2) + "\n")
         progress.log(text)
         return TuneResult(str(self.folder), manifest.mode, results, best, summary, text)
+
+    def _report(self) -> None:
+        """One page on all trials, if the configuration wants reports."""
+        outcomes = self.progress.outcomes
+        wanted = {
+            (base.config["model"], base.config["dataset"]): base.config["report"]
+            for base in self.plan.bases
+        }
+        folders = [
+            self.folder.trial(trial.key).path
+            for trial in self.manifest.trials
+            if wanted[trial.model, trial.dataset]
+            and outcomes.get(trial.key, {}).get("status") == FINISHED
+        ]
+        if len(folders) > 1:  # a single trial has a report of its own
+            page, *_ = compare(folders).save(self.folder.report_folder)
+            self.progress.say(f"Saved {page}")
 
 
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:

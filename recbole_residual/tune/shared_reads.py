@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from logging import getLogger
 from typing import Any, Callable
 from unittest import mock
 
@@ -71,8 +72,8 @@ class SharedReads:
     def _serving(self, serve: Callable[..., pd.DataFrame]) -> Iterator[None]:
         read_atomic_file, read_csv = dataset_module.read_atomic_file, pd.read_csv
 
-        def atomic(path: str, columns: Any, *rest: Any) -> pd.DataFrame:
-            return serve(read_atomic_file, path, columns, *rest)
+        def atomic(path: str, *args: Any, **options: Any) -> pd.DataFrame:
+            return serve(read_atomic_file, path, *args, **options)
 
         def csv(path: Any, **options: Any) -> Any:
             if not isinstance(path, str):
@@ -95,6 +96,7 @@ class SharedReads:
         key = _key(read, path, args, options)
         if key not in self.tables:
             return read(path, *args, **options)
+        getLogger().info("%s is read already, and taken from memory.", path)
         return self.get(self.tables[key]).copy()
 
 

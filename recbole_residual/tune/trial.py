@@ -194,7 +194,7 @@ class _Trial:
             self.folder.clear()
 
     def _config(self) -> ResidualConfig:
-        given = {**self.trial.config, "show_progress": False}
+        given = dict(self.trial.config)
         if not self.setup.gpus:
             given["use_gpu"] = False
         config = ResidualConfig(self.trial.model, self.trial.dataset, None, given)

@@ -1,0 +1,287 @@
+"""Whole runs on a Ray of this machine, against the same trials one after another without Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import psutil
+import pytest
+
+pytest.importorskip("ray")
+
+from recbole_residual.quick_start import run_recbole_residual
+from recbole_residual.tune import run_benchmark, run_tune
+from recbole_residual.tune.folder import TuneFolder
+from recbole_residual.tune.ray_api import Resources
+from recbole_residual.tune.run import resume_tune
+from tests.tune.conftest import TINY, comparable
+
+pytestmark = pytest.mark.usefixtures("ray_cluster")
+
+QUICK_ALPHA = {"alphas": [0.0, 1.0], "epsilons": [0.05]}
+ON_CPU = Resources(gpus_per_trial=0)
+
+
+def epochs_done(folder: Path) -> int:
+    """Over all trials."""
+    files = folder.glob("trials/*/history.json")
+    return sum(file.read_text().count("epoch") for file in files if file.exists())
+
+
+def kill_a_worker(folder: Path, after_epochs: int, killed: list[int]) -> None:
+    """kill -9 one of this process's own Ray workers that runs a trial."""
+    while epochs_done(folder) < after_epochs:
+        time.sleep(0.05)
+    for process in psutil.Process().children(recursive=True):
+        if "ImplicitFunc" in " ".join(process.cmdline()):
+            os.kill(process.pid, signal.SIGKILL)
+            killed.append(process.pid)
+            return
+
+
+@pytest.fixture(scope="module")
+def tuned(
+    ray_cluster: None, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Any, TuneFolder, list[int]]:
+    """A grid of which one point fails, and of which a worker was killed on the way."""
+    path = tmp_path_factory.mktemp("tuned") / "tune"
+    killed: list[int] = []
+    killer = threading.Thread(target=kill_a_worker, args=(path, 12, killed), daemon=True)
+    killer.start()
+    result = run_tune(
+        "SASRecResidual",
+        "ml-100k",
+        {
+            "space": {"n_heads": [1, 3], "hidden_dropout_prob": [0.1, 0.4]},
+            "alpha_search": QUICK_ALPHA,
+        },
+        config_dict={**TINY, "epochs": 12, "output_dir": str(path)},
+        resources=ON_CPU,
+    )
+    killer.join(timeout=1)
+    return result, TuneFolder(path), killed
+
+
+def test_a_killed_worker_and_failing_trials_do_not_stop_the_others(tuned) -> None:
+    result, folder, killed = tuned
+    assert killed
+    assert result.results["status"].tolist() == ["finished"] * 2 + ["failed"] * 2
+    assert result.results["error"].str.contains("not a multiple of").tolist()[2:] == [True, True]
+    pd.testing.assert_frame_equal(
+        comparable(pd.read_csv(folder.results_file)), comparable(result.results), check_dtype=False
+    )
+    started = folder.log_file.read_text().count(" started: ")
+    assert started == 4 + len(killed)
+
+
+def test_the_numbers_are_those_of_single_runs_and_of_validation(tuned, tmp_path: Path) -> None:
+    result, folder, _ = tuned
+    singles = [
+        run_recbole_residual(
+            "SASRecResidual",
+            "ml-100k",
+            config_dict={**TINY, "epochs": 12, "n_heads": 1, "hidden_dropout_prob": rate},
+        )
+        for rate in (0.1, 0.4)
+    ]
+    scores = [single["best_valid_score"] for single in singles]
+    assert result.results["best_valid_score"].tolist()[:2] == scores
+    best = scores.index(max(scores))
+    row = result.best["ml-100k"]
+    assert row["trial"] == result.results["trial"][best]
+    assert row["test_ndcg@10"] == singles[best]["test_result"]["ndcg@10"]
+    # the test data was read for the best trial alone
+    assert result.results["test_ndcg@10"].notna().sum() == 1
+    for key in result.results["trial"]:
+        tested = folder.trial(key).result_file.is_file()
+        assert tested == (key == row["trial"])
+        assert not folder.trial(key).resume_file.is_file()
+
+
+def test_every_trial_took_the_data_that_was_read_before(tuned) -> None:
+    result, folder, _ = tuned
+    logs = [folder.trial(key).log_file.read_text() for key in result.results["trial"][:2]]
+    assert all("is read already" in log for log in logs)
+
+
+def test_a_finished_run_is_not_repeated(tuned, monkeypatch) -> None:
+    result, folder, _ = tuned
+    from recbole_residual.tune import run
+
+    monkeypatch.setattr(run.ray_api, "fit", lambda *args, **kw: pytest.fail("repeated"))
+    again = resume_tune(folder.path)
+    pd.testing.assert_frame_equal(again.results, result.results)
+    assert again.best == result.best
+
+
+def test_progress_is_in_files_that_anybody_reads(tuned) -> None:
+    result, folder, _ = tuned
+    assert folder.progress_file.read_text().startswith("4 trials: 2 finished, 2 failed")
+    assert str(result) in folder.log_file.read_text()
+    assert json.loads(folder.result_file.read_text())["trials"] == {"finished": 2, "failed": 2}
+    alpha = pd.read_csv(folder.alpha_file)
+    assert set(alpha["scope"]) == {"global", "per_layer"}
+    assert not folder.ray_folder.exists()
+
+
+def test_asha_ends_trials_and_the_best_is_still_tested(tmp_path: Path) -> None:
+    result = run_tune(
+        None,
+        "ml-100k",
+        {
+            "scheduler": "asha",
+            "grace_period": 1,
+            "reduction_factor": 2,
+            "space": {"model": ["SASRecResidual"], "learning_rate": [0.003, 0.002, 1e-7, 1e-8]},
+            "alpha_search": QUICK_ALPHA,
+        },
+        config_dict={**TINY, "epochs": 4, "output_dir": str(tmp_path / "tune")},
+        resources=Resources(gpus_per_trial=0, max_concurrent=1),
+    )
+    results = result.results
+    assert "stopped" in set(results["status"])
+    assert (results["epochs_trained"][results["status"] == "stopped"] < 4).all()
+    assert (results["epochs_trained"][results["status"] == "finished"] == 4).all()
+    best = result.best["ml-100k"]
+    assert best["best_valid_score"] == results["best_valid_score"].max()
+    assert "test_ndcg@10" in best
+
+
+def test_a_trial_that_was_ended_can_be_the_best(tmp_path: Path) -> None:
+    from recbole_residual.tune import table
+    from recbole_residual.tune.progress import Progress
+
+    result = run_tune(
+        "SASRecResidual",
+        "ml-100k",
+        {"space": {"n_layers": [1]}, "alpha_search": QUICK_ALPHA},
+        config_dict={**TINY, "output_dir": str(tmp_path / "tune")},
+        resources=ON_CPU,
+    )
+    folder = TuneFolder(tmp_path / "tune")
+    (key,) = result.results["trial"]
+    # as the scheduler leaves a trial that it ends after its second epoch
+    trial = folder.trial(key)
+    for file in (trial.outcome_file, trial.result_file, folder.result_file):
+        file.unlink()
+    interrupted = _Interrupt(after=2)
+    from recbole_residual.tune.trial import Setup, run_trial
+
+    setup = Setup(str(folder), False, 1, result_alpha(), 1, 0, _reads())
+    trial.clear()
+    with pytest.raises(_Interrupted):
+        run_trial(folder.read_manifest().trials[0], setup, interrupted)
+    progress = Progress(folder, folder.read_manifest())
+    progress.stopped(key)
+    again = resume_tune(folder.path)
+    row = again.best["ml-100k"]
+    assert (row["status"], row["epochs_trained"]) == ("stopped", 2)
+    single = run_recbole_residual(
+        "SASRecResidual", "ml-100k", config_dict={**TINY, "n_layers": 1, "epochs": 2}
+    )
+    assert row["test_ndcg@10"] == single["test_result"]["ndcg@10"]
+    assert row["best_valid_score"] == single["best_valid_score"]
+    assert table.FINISHED not in set(again.results["status"])
+
+
+class _Interrupted(BaseException):
+    pass
+
+
+class _Interrupt:
+    def __init__(self, after: int) -> None:
+        self._left = after
+
+    def __call__(self, report: Any) -> None:
+        self._left -= 1
+        if not self._left:
+            raise _Interrupted
+
+
+def result_alpha() -> Any:
+    from recbole_residual.tune import AlphaSearch
+
+    return AlphaSearch((0.0, 1.0))
+
+
+def _reads() -> Any:
+    from recbole_residual.tune.shared_reads import SharedReads
+
+    return SharedReads(lambda table: table, lambda table: table)
+
+
+@pytest.mark.parametrize("search", ["optuna", "hyperopt"])
+def test_search_algorithms_run_and_resume(search: str, tmp_path: Path) -> None:
+    pytest.importorskip(search)
+    folder = TuneFolder(tmp_path / "tune")
+    space = {
+        "search": search,
+        "num_samples": 2,
+        "space": {"hidden_dropout_prob": {"uniform": [0.1, 0.5]}},
+        "alpha_search": QUICK_ALPHA,
+    }
+    run_tune(
+        "SASRecResidual",
+        "ml-100k",
+        space,
+        config_dict={**TINY, "epochs": 1, "output_dir": str(folder)},
+        resources=ON_CPU,
+    )
+    manifest = folder.read_manifest()
+    assert len(manifest.trials) == 2
+    manifest.space["num_samples"] = 3  # as if the run had been interrupted before the third
+    folder.write_manifest(manifest)
+    again = resume_tune(folder.path)
+    assert again.results["status"].tolist() == ["finished"] * 3
+    assert folder.read_manifest().trials[:2] == manifest.trials
+
+
+def test_a_benchmark_trains_and_tests_everything(tmp_path: Path) -> None:
+    given = {**TINY, "epochs": 1, "report": True, "n_layers": 1}
+    result = run_benchmark(
+        ["SASRecResidual", "GRU4RecResidual"],
+        ["ml-100k"],
+        [1, 2],
+        config_dict={
+            **{k: v for k, v in given.items() if k != "inner_size"},
+            "output_dir": str(tmp_path / "b"),
+        },
+        resources=ON_CPU,
+    )
+    results = result.results
+    assert results["status"].tolist() == ["finished"] * 4
+    assert results[["model", "seed"]].to_numpy().tolist() == [
+        [model, seed] for model in ("SASRecResidual", "GRU4RecResidual") for seed in (1, 2)
+    ]
+    single = run_recbole_residual(
+        "SASRecResidual",
+        "ml-100k",
+        config_dict={**TINY, "epochs": 1, "n_layers": 1, "seed": 2, "inner_size": 256},
+    )
+    assert results["test_ndcg@10"][1] == single["test_result"]["ndcg@10"]
+    assert result.summary is not None
+    assert result.summary["seeds"].tolist() == [2, 2]
+    assert result.summary["test_ndcg@10_mean"][0] == pytest.approx(
+        results["test_ndcg@10"][:2].mean()
+    )
+    folder = TuneFolder(tmp_path / "b")
+    assert (folder.report_folder / "report.html").is_file()
+    assert pd.read_csv(folder.summary_file)["model"].tolist() == [
+        "SASRecResidual",
+        "GRU4RecResidual",
+    ]
+
+
+def test_nobody_else_can_work_on_a_folder(tmp_path: Path, tuned) -> None:
+    _, folder, _ = tuned
+    from recbole_residual.config_check import ConfigError
+
+    with folder.claimed(), pytest.raises(ConfigError, match="another process"):
+        resume_tune(folder.path)

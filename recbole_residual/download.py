@@ -35,19 +35,30 @@ def ensure_dataset_files(config: Any) -> str:
     Raises:
         DatasetNotFoundError: with the file that was wanted, where to put it, and what there is.
     """
-    name, folder = config["dataset"], config["data_path"]
-    wanted = _wanted_files(config)
-    missing = [path for path in wanted if not os.path.isfile(path)]
-    if not missing:
+    folder = config["data_path"]
+    url = dataset_url(config)
+    if url is None:
         inside = Path(folder).resolve().is_relative_to(_RECBOLE.resolve())
         return f"{folder} ({'inside the recbole package' if inside else 'found on disk'})"
-    if config["benchmark_filename"] is not None or os.path.isdir(folder):
+    _download(config["dataset"], folder, url, _wanted_files(config)[0], config)
+    return f"{folder} (downloaded from {url})"
+
+
+def dataset_url(config: Any) -> str | None:
+    """Where the dataset would be downloaded from; None if its files are there.
+
+    Raises:
+        DatasetNotFoundError: if they are not, and RecBole knows no place for them.
+    """
+    missing = [path for path in _wanted_files(config) if not os.path.isfile(path)]
+    if not missing:
+        return None
+    if config["benchmark_filename"] is not None or os.path.isdir(config["data_path"]):
         raise DatasetNotFoundError(_not_found(config, missing[0], "the folder has no such file"))
-    url = _known_urls().get(name)
+    url = _known_urls().get(config["dataset"])
     if url is None:
         raise DatasetNotFoundError(_not_found(config, missing[0], "RecBole cannot download it"))
-    _download(name, folder, url, missing[0], config)
-    return f"{folder} (downloaded from {url})"
+    return url
 
 
 def _wanted_files(config: Any) -> list[str]:
@@ -77,8 +88,8 @@ def _not_found(config: Any, wanted: str, reason: str) -> str:
     if close:
         lines.append(f"Names close to it: {', '.join(close)}.")
     lines.append(
-        "ml-100k comes with RecBole and works offline; RecBole's url.yaml lists "
-        f"{len(_known_urls())} datasets that it downloads."
+        "ml-100k comes with RecBole and works offline. RecBole downloads: "
+        f"{', '.join(sorted(_known_urls()))}."
     )
     return " ".join(lines)
 

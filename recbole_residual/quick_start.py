@@ -24,7 +24,7 @@ from recbole_residual.data import (
     data_preparation,
     dataset_statistics,
 )
-from recbole_residual.download import ensure_dataset_files
+from recbole_residual.download import dataset_url, ensure_dataset_files
 from recbole_residual.evaluator import per_user_table, register, write_per_user
 from recbole_residual.evaluator.model_input import appends_mask
 from recbole_residual.probe import ProbeResult, run_probes
@@ -94,6 +94,7 @@ def run_recbole_residual(
     """
     register()
     config = ResidualConfig(model, dataset, config_file_list, config_dict)
+    dataset_url(config)  # a dataset that cannot be had is told before anything is written
     folder = RunFolder.create(config["model"], config["dataset"], config["output_dir"])
     return _run(config, folder, saved, resume=False)
 

@@ -58,3 +58,4 @@ def test_help_shows_options_with_examples() -> None:
 def test_mistakes_end_with_a_message_and_code_two(arguments, message, capsys) -> None:
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
+    assert not list(Path().iterdir()), "nothing is left behind"

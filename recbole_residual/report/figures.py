@@ -40,7 +40,6 @@ _STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 8,
     "savefig.dpi": 144,
-    "savefig.bbox": "tight",
     "pdf.fonttype": 42,  # text that a publisher can search and edit
     "hatch.linewidth": 0.5,
 }
@@ -318,7 +317,7 @@ def ratios_by_stage(ratios: Series) -> Figure:
         }
         _grouped_bars(axes, values, spread)
         axes.set_xticks(range(len(stages)), [STAGE_NAMES.get(s, s) for s in stages])
-        axes.set_ylabel("mixing ratio (mean, std over positions)")
+        axes.set_ylabel("mixing ratio")
         axes.set_ylim(0, 1.05)
         _legend(axes, figure, 4)
         return figure

@@ -105,11 +105,13 @@ class RunRecord:
 
     def per_user(self) -> pd.DataFrame | None:
         """Values per user of the test, None if they were not exported."""
-        for path in (self.folder / "per_user.parquet", self.folder / "per_user.csv"):
-            if path.is_file():
-                if path.suffix == ".parquet":
-                    return pd.read_parquet(path)
-                return pd.read_csv(path, index_col=0, dtype={0: str, "target": str})
+        parquet, csv = (self.folder / f"per_user.{kind}" for kind in ("parquet", "csv"))
+        if parquet.is_file():
+            return pd.read_parquet(parquet)
+        if csv.is_file():
+            user = pd.read_csv(csv, nrows=0).columns[0]
+            # Tokens stay text: "01" is not "1".
+            return pd.read_csv(csv, index_col=0, dtype={user: str, "target": str})
         return None
 
 

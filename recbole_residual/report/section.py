@@ -44,7 +44,7 @@ class Plot:
 
     @property
     def width(self) -> int:
-        """Of the figure on a page, in CSS pixels (96 to the inch); a tight fit is a little less."""
+        """Of the figure on a page, in CSS pixels (96 to the inch)."""
         return round(float(self.figure.get_size_inches()[0]) * 96)
 
     @property
@@ -58,6 +58,7 @@ class Plot:
         # Without a date, the same numbers give the same file.
         metadata = {"CreationDate": None} if kind == "pdf" else None
         self.figure.savefig(buffer, format=kind, metadata=metadata)
+        self.figure.set_layout_engine("none")  # what is laid out now need not be again
         return buffer.getvalue()
 
 

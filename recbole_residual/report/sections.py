@@ -193,7 +193,8 @@ def _mixing(runs: Runs) -> Section:
     plot = Plot(
         "mixing_by_stage",
         "Mixing ratio by stage",
-        "What the residual does to what a position takes from others.",
+        "What the residual does to what a position takes from others; means over all positions, "
+        "whiskers: standard deviation.",
         runs.probe_command("internals"),
         partial(_draw, "ratios_by_stage", found) if found else None,
         runs.missing("internals"),

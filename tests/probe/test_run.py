@@ -27,6 +27,7 @@ from tests.probe.conftest import build, loader
 def test_every_probe_of_a_finished_run(tmp_path: Path, capsys: Any) -> None:
     folder = tmp_path / "run"
     config = {**SMALL, "output_dir": str(folder), "topk": [1, 5], "valid_metric": "NDCG@5"}
+    del config["probe"]  # what follows a training by default
     result = run_recbole_residual("SASRecResidual", "ml-100k", config_dict=config)
     quick = pd.read_csv(folder / "probe" / "alpha_sweep.csv")
     unscaled = quick[quick["alpha"] == 1].iloc[0]

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TextIO
+from typing import Any
 
 import pandas as pd
 
@@ -31,17 +31,14 @@ class Progress(Callback):
     Args:
         folder: of the run.
         manifest: its plan.
-        screen: where the table is shown.
     """
 
-    def __init__(
-        self, folder: TuneFolder, manifest: Manifest, screen: TextIO | None = None
-    ) -> None:
+    def __init__(self, folder: TuneFolder, manifest: Manifest) -> None:
         self.folder, self.manifest = folder, manifest
         self.outcomes: dict[str, dict[str, Any]] = {}
         self.others: dict[str, dict[str, Any]] = {}
         self._sign = 1 if manifest.bigger else -1
-        self._screen = screen or sys.stderr
+
         self._lines_shown = 0
         self._next = 0.0
         self._started = time.monotonic()
@@ -124,8 +121,9 @@ class Progress(Callback):
     def on_trial_start(self, iteration: int, trials: Any, trial: Any, **info: Any) -> None:
         """A trial has a process."""
         key = trial.config["trial"]
-        self.others[key] = {"status": table.RUNNING}
-        self.say(f"{key} started: {self.definition(key).point}")
+        again = " again, its process died" if key in self.others else ""
+        self.others[key] = {**self.others.get(key, {}), "status": table.RUNNING}
+        self.say(f"{key} started{again}: {self.definition(key).point}")
         self.refresh(force=True)
 
     def on_trial_result(
@@ -167,8 +165,8 @@ class Progress(Callback):
         """A line in the log, and on the screen where no table is."""
         line = f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}"
         self.log(line)
-        if not self._screen.isatty():
-            print(line, file=self._screen, flush=True)
+        if not sys.stderr.isatty():
+            print(line, file=sys.stderr, flush=True)
 
     def log(self, text: str) -> None:
         """Lines for the log alone."""
@@ -191,12 +189,12 @@ class Progress(Callback):
             write_text(self.folder.alpha_file, table.to_csv(answers))
         text = self.text(results)
         write_text(self.folder.progress_file, text + "\n")
-        if self._screen.isatty():
+        if sys.stderr.isatty():
             width = shutil.get_terminal_size().columns - 1  # a line that wraps counts twice
             lines = [line[:width] for line in text.splitlines()]
             up = f"\x1b[{self._lines_shown}F\x1b[J" if self._lines_shown else ""
-            self._screen.write(up + "\n".join(lines) + "\n")
-            self._screen.flush()
+            sys.stderr.write(up + "\n".join(lines) + "\n")
+            sys.stderr.flush()
             self._lines_shown = len(lines)
         self._next = time.monotonic() + _SECONDS_BETWEEN
 

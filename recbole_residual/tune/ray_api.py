@@ -235,7 +235,21 @@ def fit(
                 verbose=0,
             ),
         )
-        tuner.fit()
+        with _quiet("ray.tune"):
+            tuner.fit()
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """Inside, a logger of Ray's says nothing: pages on a process that died, which the table tells,
+    and warnings that Ray's own result files are missing, which are not written."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def in_worker(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import math
-import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping
@@ -18,7 +17,8 @@ import colorlog
 import yaml
 
 from recbole_residual.config_check import ConfigError
-from recbole_residual.trainer.checkpoint import BEST_FILE, RESUME_FILE, write_text
+from recbole_residual.files import PathLike, write_text
+from recbole_residual.trainer.checkpoint import BEST_FILE, RESUME_FILE
 
 CONFIG_FILE = "config.yaml"
 LOG_FILE = "run.log"
@@ -37,7 +37,7 @@ class RunFolder:
         path: the folder.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: PathLike) -> None:
         self.path = Path(path).absolute()
         self.config_file = self.path / CONFIG_FILE
         self.log_file = self.path / LOG_FILE
@@ -83,7 +83,7 @@ class RunFolder:
         return cls(path)
 
     @classmethod
-    def existing(cls, path: str | os.PathLike[str]) -> RunFolder:
+    def existing(cls, path: PathLike) -> RunFolder:
         """The folder of an earlier run.
 
         Raises:

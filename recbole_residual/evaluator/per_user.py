@@ -15,7 +15,7 @@ from recbole.evaluator.metrics import GAUC
 
 from recbole_residual.evaluator.base_metric import SequenceMetric
 from recbole_residual.evaluator.evaluator import ResidualEvaluator, unrounded_metric
-from recbole_residual.trainer.checkpoint import PathLike, atomic_path
+from recbole_residual.files import PathLike, atomic_path
 
 
 def _topk_values(metric: AbstractMetric, struct: DataStruct) -> dict[str, np.ndarray]:

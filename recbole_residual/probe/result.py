@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Union
 import pandas as pd
 from tabulate import tabulate
 
-from recbole_residual.trainer.checkpoint import write_text
+from recbole_residual.files import write_text
 
 
 @dataclass(frozen=True)

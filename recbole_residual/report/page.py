@@ -14,11 +14,11 @@ import pandas as pd
 from jinja2 import DictLoader, Environment, StrictUndefined
 from markupsafe import Markup
 
+from recbole_residual.files import atomic_path, write_text
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.section import Plot, Section
 from recbole_residual.report.sections import build_sections
 from recbole_residual.report.table import NOT_RUN, Table
-from recbole_residual.trainer.checkpoint import atomic_path, write_text
 from recbole_residual.version import __version__
 
 PAGE = "report.html"

@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from torch import serialization  # not torch.load, which a mend may have replaced by this module
 
-from recbole_residual.trainer.checkpoint import CheckpointError, PathLike
+from recbole_residual.files import PathLike
+from recbole_residual.trainer.checkpoint import CheckpointError
 
 
 class StandIn:

@@ -16,8 +16,8 @@ from typing import Any, Union
 from filelock import FileLock, Timeout
 
 from recbole_residual.config_check import ConfigError
+from recbole_residual.files import write_text
 from recbole_residual.run_folder import RunFolder
-from recbole_residual.trainer.checkpoint import write_text
 
 MANIFEST_FILE = "tune.json"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from recbole_residual.trainer.checkpoint import write_text
+from recbole_residual.files import write_text
 from recbole_residual.tune import table
 from recbole_residual.tune.folder import Manifest, TrialDefinition, TuneFolder
 from recbole_residual.tune.ray_api import Callback

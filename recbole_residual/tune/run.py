@@ -14,9 +14,9 @@ from typing import Any, Union
 import pandas as pd
 
 from recbole_residual.config_check import ConfigError
+from recbole_residual.files import write_text
 from recbole_residual.model.registry import MODELS, get_model
 from recbole_residual.report import compare
-from recbole_residual.trainer.checkpoint import write_text
 from recbole_residual.tune import ray_api, table
 from recbole_residual.tune.alpha import plain_values
 from recbole_residual.tune.folder import Manifest, TuneFolder

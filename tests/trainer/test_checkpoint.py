@@ -15,7 +15,6 @@ import torch
 
 from recbole_residual.trainer.checkpoint import (
     CheckpointError,
-    atomic_path,
     load_checkpoint,
     save_checkpoint,
 )
@@ -76,16 +75,6 @@ def test_missing_broken_and_foreign_files_say_so(tmp_path: Path) -> None:
     torch.save({"other": 1}, path)
     with pytest.raises(CheckpointError, match="not a checkpoint of recbole_residual"):
         load_checkpoint(path)
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
-    path = tmp_path / "c.txt"
-    path.write_text("old")
-    with pytest.raises(RuntimeError), atomic_path(path) as part:
-        part.write_text("half of the new")
-        raise RuntimeError
-    assert path.read_text() == "old"
-    assert [entry.name for entry in tmp_path.iterdir()] == ["c.txt"]
 
 
 def test_a_kill_while_saving_leaves_a_whole_file(tmp_path: Path) -> None:

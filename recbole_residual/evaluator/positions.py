@@ -14,7 +14,17 @@ from unittest import mock
 
 import torch
 from recbole.data.interaction import Interaction
-from recbole.model.sequential_recommender import CORE, SASRecCPR
+from recbole.model.sequential_recommender import (
+    CORE,
+    FOSSIL,
+    HGN,
+    KSR,
+    NARM,
+    SRGNN,
+    STAMP,
+    RepeatNet,
+    SASRecCPR,
+)
 
 from recbole_residual.model.residual import (
     feed_forward_blocks,
@@ -29,14 +39,19 @@ POOLS_ITS_POSITIONS = (CORE, SASRecCPR)
 knows is what the model makes of the input without its last o items."""
 
 
+GATHERS_ON_THE_WAY = (FOSSIL, HGN, KSR, NARM, RepeatNet, SRGNN, STAMP)
+"""Models that call ``gather_indexes`` and go on with the whole sequence after it."""
+
+
 class NoPositionError(TypeError):
-    """The model does not pick a position with ``gather_indexes``."""
+    """The model's ranking does not come from one position, picked with ``gather_indexes``."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         super().__init__(
-            f"{type(model).__name__} does not pick its last position with RecBole's "
-            "self.gather_indexes(output, item_seq_len - 1), so its ranking cannot be read at "
-            "earlier positions: use gather_indexes there, or leave RecoveryRate out of metrics."
+            f"{type(model).__name__} does not make its ranking from its last position alone, "
+            "picked with RecBole's self.gather_indexes(output, item_seq_len - 1), so it cannot be "
+            "read at earlier positions: use gather_indexes there, or leave RecoveryRate out of "
+            "metrics."
         )
 
 
@@ -81,8 +96,11 @@ def position_scores(model: Any, interaction: Interaction, offsets: Sequence[int]
         torch.Tensor: [len(offsets), B, n_items].
 
     Raises:
-        NoPositionError: if the model does not pick its position with ``gather_indexes``.
+        NoPositionError: if the ranking does not come from one position, picked with
+            ``gather_indexes``.
     """
+    if isinstance(model, GATHERS_ON_THE_WAY):
+        raise NoPositionError(model)
     shape = (len(offsets), len(interaction), -1)
     if isinstance(model, POOLS_ITS_POSITIONS):
         batches = [_without_last(model, interaction, offset) for offset in offsets]

@@ -5,6 +5,7 @@ from typing import Any, Callable
 import pytest
 import torch
 from recbole.data.interaction import Interaction
+from recbole.model import sequential_recommender
 from recbole.model.layers import MultiHeadAttention
 from recbole.model.sequential_recommender import SASRec
 
@@ -124,3 +125,12 @@ def test_a_model_that_picks_its_position_otherwise_is_refused(session: Sessions)
     model = PicksForItself(opened.config, opened.train_data._dataset).eval()
     with pytest.raises(NoPositionError, match=r"PicksForItself .* gather_indexes"):
         position_scores(model, batch(opened), (0, 1))
+
+
+@pytest.mark.parametrize("name", ["NARM", "STAMP", "SRGNN"])
+def test_a_model_that_goes_on_with_the_whole_sequence_is_refused(name: str) -> None:
+    cls = getattr(sequential_recommender, name)
+    model = cls.__new__(cls)
+    torch.nn.Module.__init__(model)
+    with pytest.raises(NoPositionError, match=f"{name} does not make its ranking"):
+        position_scores(model, Interaction({"item_length": torch.tensor([3])}), (0, 1))

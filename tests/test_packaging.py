@@ -38,5 +38,9 @@ def test_every_properties_file_is_in_the_wheel(names: set[str]) -> None:
         f"recbole_residual/{path.relative_to(ROOT)}"
         for path in (ROOT / "properties").rglob("*.yaml")
     }
+    for path in (ROOT / "recbole_residual").rglob("*"):
+        if path.suffix in (".html", ".css", ".yaml"):
+            files.add(str(path.relative_to(ROOT)))
     assert "recbole_residual/properties/overall.yaml" in files
+    assert "recbole_residual/report/papers.yaml" in files
     assert files <= names

@@ -168,6 +168,13 @@ class Progress(Callback):
         if not sys.stderr.isatty():
             print(line, file=sys.stderr, flush=True)
 
+    def announce(self, text: str) -> None:
+        """A line that is seen on a terminal too; the table goes on below it."""
+        self.say(text)
+        if sys.stderr.isatty():
+            print(text, file=sys.stderr, flush=True)
+            self._lines_shown = 0
+
     def log(self, text: str) -> None:
         """Lines for the log alone."""
         with open(self.folder.log_file, "a", encoding="utf-8") as log:

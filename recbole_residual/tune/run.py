@@ -229,7 +229,9 @@ class _Run:
                         self._work()
             except (KeyboardInterrupt, ray_api.RayDiedError) as reason:
                 self.progress.refresh(force=True)
-                self.progress.say(f"{reason or 'Interrupted.'} To go on: --resume={self.folder}")
+                self.progress.announce(
+                    f"{str(reason) or 'Interrupted.'} To go on: --resume={self.folder}"
+                )
                 raise
             return self._result()
 
@@ -246,9 +248,10 @@ class _Run:
         return [key for key in best if "test_result" not in self.progress.outcomes[key]]
 
     def _work(self) -> None:
+        self.progress.announce(f"After an interruption, go on with --resume={self.folder}")
         gpus = ray_api.gpus_per_trial(self.resources)
         if self.resources.gpus_per_trial and not gpus:
-            self.progress.say("There is no GPU: trials run on the processor.")
+            self.progress.announce("There is no GPU: trials run on the processor.")
         setup = self._setup(gpus)
         if self._to_train():
             self._train(setup, gpus)
@@ -365,7 +368,7 @@ class _Run:
         ]
         if len(folders) > 1:  # a single trial has a report of its own
             page, *_ = compare(folders).save(self.folder.report_folder)
-            self.progress.say(f"Saved {page}")
+            self.progress.announce(f"Saved {page}")
 
 
 def _plain_row(row: Mapping[str, Any]) -> dict[str, Any]:

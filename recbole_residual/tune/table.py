@@ -42,7 +42,8 @@ def results_table(
     for trial in manifest.trials:
         outcome = outcomes.get(trial.key) or others.get(trial.key) or {"status": WAITING}
         rows.append(_row(trial, outcome, epsilon))
-    columns = list(dict.fromkeys(name for row in rows for name in row))
+    always = ["trial", "status", "model", "dataset", "error"]  # before the first suggestion, too
+    columns = list(dict.fromkeys([*(name for row in rows for name in row), *always]))
     last = [name for name in (*CHANGING, "error") if name in columns]
     return pd.DataFrame(rows, columns=[*(name for name in columns if name not in last), *last])
 

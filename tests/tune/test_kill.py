@@ -99,8 +99,8 @@ def test_interrupted_killed_and_without_its_raylet_it_ends_with_the_same_table(
     third.wait_for_epochs(folder, epochs_done(folder) + 6)
     third.kill_raylet()
     code, output = third.wait()
-    assert code == 2, output
-    assert "has died" in output
+    assert code in (1, 2), output  # 1: newer Rays end the whole process by themselves
+    assert f"--resume={folder}" in output
 
     left = pd.read_csv(folder / "results.csv")
     assert len(left) == 4

@@ -51,7 +51,6 @@ def test_recboles_format_means_what_it_means_there(tmp_path: Path) -> None:
     text = """learning_rate loguniform -8,0
 hidden_dropout_prob uniform 0.1,0.5
 n_layers choice [1, 2]
-# a comment
 hidden_size quniform 32,128,32
 MLP choice ['[64,64]', '[32]']
 """

@@ -60,8 +60,9 @@ class AlphaQuestions:
             for epsilon in self._epsilons:
                 choice = select_alpha(sweep, epsilon, self._k)
                 row = {"epsilon": epsilon, "alpha": in_text(choice.setting.alpha)}
+                figures = sweep.frame.iloc[choice.row]
                 row.update(
-                    {f"valid_{name}": sweep.frame[name].iloc[choice.row] for name in self._columns}
+                    {f"valid_{name}": figures[name] for name in self._columns if name in figures}
                 )
                 rows.append(row)
             return pd.DataFrame(rows)
@@ -146,7 +147,8 @@ class AlphaQuestions:
     @property
     def _columns(self) -> list[str]:
         names = [f"{name}@{self._k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
-        return [*names, f"hrli@{min(self._topk)}", "mixingratio_res_last"]
+        ratios = ["mixingratio_res_last", "mixingratio_gate_last"]  # a model has one of the two
+        return [*names, f"hrli@{min(self._topk)}", *ratios]
 
 
 def in_text(alpha: Sequence[float]) -> str:

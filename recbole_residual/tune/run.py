@@ -341,6 +341,8 @@ class _Run:
             text += f"\n\n{_in_short(summary, manifest.metric)}"
             self._report()
         else:
+            if not best:
+                text += f"\n\nNo trial got to an end; their logs are in {self.folder}/trials."
             for dataset, row in best.items():
                 text += f"\n\n{_best_in_words(dataset, row, manifest.metric, self.folder)}"
         content = {

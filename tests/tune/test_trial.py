@@ -28,8 +28,9 @@ def setup_in(path: Path, tests: bool = False) -> Setup:
     return Setup(str(folder), tests, 1, ALPHAS, cpus=1, gpus=0, reads=reads)
 
 
-def definition(**point: Any) -> TrialDefinition:
-    return Plan.of(["SASRecResidual"], ["ml-100k"], None, TINY).trial(0, point)
+def definition(model: str = "SASRecResidual", **point: Any) -> TrialDefinition:
+    keys = {key: value for key, value in TINY.items() if key != "inner_size" or "SASRec" in model}
+    return Plan.of([model], ["ml-100k"], None, keys).trial(0, point)
 
 
 def numbers(outcome: dict[str, Any]) -> dict[str, Any]:
@@ -163,6 +164,16 @@ def test_an_error_is_an_outcome(tmp_path: Path) -> None:
     assert "not a multiple of" in outcome["error"]
     assert "Traceback" in outcome["traceback"]
     assert reports == [{"ended": True, "trial": outcome["trial"]}]
+
+
+@pytest.mark.parametrize("model", ["GRU4RecResidual", "GRU4Rec", "BERT4RecResidual"])
+def test_every_kind_of_model_is_asked_what_it_can_answer(model: str, tmp_path: Path) -> None:
+    setup = setup_in(tmp_path / "tune")
+    outcome = run_trial(definition(model, epochs=1), setup, lambda report: None)
+    assert outcome["status"] == "finished", outcome["traceback"]
+    answers = [row for row in outcome["alpha"] if row["scope"] == "global"]
+    assert [row["epsilon"] for row in answers] == [0.0, 0.05, 0.5]
+    assert all("valid_hit@10" in row for row in answers)
 
 
 def test_a_benchmark_trial_is_tested_and_is_a_run(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import getLogger
 from typing import Any, Union
+from unittest import mock
 
 import numpy as np
 
@@ -44,7 +45,7 @@ class Base:
     @classmethod
     def of(cls, model: str, dataset: str, given: Mapping[str, Any]) -> Base:
         """Resolve a configuration."""
-        return cls(ResidualConfig(model, dataset, None, dict(given)), dict(given))
+        return cls(_config(model, dataset, None, given), dict(given))
 
     def trial(self, number: int, point: Mapping[str, Any]) -> TrialDefinition:
         """The trial at a point of the space; keys that the model does not know are left out."""
@@ -179,13 +180,24 @@ def fingerprint(trial: TrialDefinition) -> str:
     return trial.key.partition("-")[2]
 
 
+def _config(
+    model: str | None, dataset: str | None, files: Sequence[Names] | None, keys: Mapping[str, Any]
+) -> ResidualConfig:
+    """A configuration that leaves the environment alone.
+
+    RecBole sets CUDA_VISIBLE_DEVICES, and Ray, started afterwards, would see that one GPU only.
+    """
+    with mock.patch.dict(os.environ):
+        return ResidualConfig(model, dataset, files, dict(keys))
+
+
 def _given(
     model: str | None, dataset: str | None, files: Sequence[Names] | None, keys: Mapping[str, Any]
 ) -> tuple[ResidualConfig, dict[str, Any]]:
     """The configuration with everything that was given, and that, files and keys merged."""
     lenient = {**keys, "strict_config": False}
     with _quiet():  # unknown keys are judged for all models together
-        config = ResidualConfig(model, dataset, files, lenient)
+        config = _config(model, dataset, files, lenient)
     given = {
         key: value
         for key, value in config.external_config_dict.items()

@@ -85,6 +85,16 @@ def test_the_folder_and_the_gpu_are_not_the_users() -> None:
     assert not {"output_dir", "gpu_id"} & set(config)
 
 
+@pytest.mark.parametrize("before", [None, "1,2"])
+def test_ray_will_see_every_gpu(before: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if before is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", before)
+    plan(keys={"use_gpu": True})
+    plan(keys={"use_gpu": False})
+    assert os.environ.get("CUDA_VISIBLE_DEVICES") == before
+
+
 def test_trials_are_compared_by_one_metric_on_validation() -> None:
     with pytest.raises(ConfigError, match="eval_step"):
         plan(keys={"eval_step": 0})

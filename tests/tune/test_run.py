@@ -11,6 +11,8 @@ import pytest
 
 pytest.importorskip("ray")
 
+from recbole_residual.model import SASRecResidual
+from recbole_residual.model.registry import MODELS
 from recbole_residual.quick_start import run_recbole_residual
 from recbole_residual.tune import run_benchmark, run_tune, table
 from recbole_residual.tune.folder import TuneFolder
@@ -83,7 +85,11 @@ def test_progress_is_in_files_that_anybody_reads(tuned) -> None:
     assert not folder.ray_folder.exists()
 
 
-def test_asha_ends_trials_and_the_best_is_still_tested(tmp_path: Path) -> None:
+def test_asha_ends_trials_and_the_best_is_still_tested(tmp_path: Path, monkeypatch) -> None:
+    class Mine(SASRecResidual):
+        """A model that a user registered: workers have to be told of it."""
+
+    monkeypatch.setitem(MODELS, "Mine", Mine)
     result = run_tune(
         None,
         "ml-100k",
@@ -91,7 +97,7 @@ def test_asha_ends_trials_and_the_best_is_still_tested(tmp_path: Path) -> None:
             "scheduler": "asha",
             "grace_period": 1,
             "reduction_factor": 2,
-            "space": {"model": ["SASRecResidual"], "learning_rate": [0.003, 0.002, 1e-7, 1e-8]},
+            "space": {"model": ["Mine"], "learning_rate": [0.003, 0.002, 1e-7, 1e-8]},
             "alpha_search": QUICK_ALPHA,
         },
         config_dict={**TINY, "epochs": 4, "output_dir": str(tmp_path / "tune")},

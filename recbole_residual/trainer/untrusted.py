@@ -74,6 +74,7 @@ _INERT = (
     "recbole_residual.",
     "torch.nn.",
     "pandas.",
+    "pyarrow.",
     "logging",
     "yaml.",
     "__main__",

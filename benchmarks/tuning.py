@@ -50,7 +50,7 @@ def main() -> None:
     options = parser.parse_args()
     sys.argv = sys.argv[:1]  # RecBole reads it too
     keys: dict[str, Any] = {
-        "epochs": options.epochs or (5 if options.quick else 10),
+        "epochs": options.epochs or (5 if options.quick else 3),
         "probe": "none",
         "report": False,
         "use_gpu": False,

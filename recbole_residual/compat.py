@@ -69,6 +69,17 @@ def mend_missing_numpy_aliases() -> None:
         Config.compatibility_settings(None)
 
 
+def mend_anomaly_detection() -> None:
+    """RecBole's SINE, imported with every model, turns torch's anomaly detection on for good.
+
+    Every backward pass of the process then looks for NaN in every tensor. RecBole's Trainer checks
+    the loss itself, and goes on doing so.
+    """
+    import torch
+
+    torch.autograd.set_detect_anomaly(False)
+
+
 def mend_pandas3_chained_fillna(dataset_class: type) -> None:
     """pandas >= 3: ``feat[field].fillna(inplace=True)`` changes nothing, missing values stay NaN.
 

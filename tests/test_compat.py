@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -37,6 +40,19 @@ def test_numpy2_names(pretend, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_numpy_aliases_are_there_without_a_config() -> None:
     compat.mend_missing_numpy_aliases()
     assert vars(np)["float"] is np.float64
+
+
+def test_recboles_models_do_not_leave_anomaly_detection_on() -> None:
+    import recbole.model.sequential_recommender  # noqa: F401
+
+    torch.autograd.set_detect_anomaly(True)
+    compat.mend_anomaly_detection()
+    assert not torch.is_anomaly_enabled()
+
+
+def test_importing_the_models_mends_it() -> None:
+    program = "import torch, recbole_residual.model; assert not torch.is_anomaly_enabled()"
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1])
 
 
 def test_pandas3_missing_values_are_filled(pretend) -> None:

@@ -13,7 +13,7 @@ from torch import nn
 
 from recbole_residual.decomposition.mixing import Block, attention_kind
 from recbole_residual.decomposition.positions import RecentPositions
-from recbole_residual.model.residual import _STREAM, attention_blocks, residual_factor
+from recbole_residual.model.residual import RESIDUAL_STREAM, attention_blocks, residual_factor
 
 
 class TrainingModeError(RuntimeError):
@@ -171,7 +171,7 @@ class _Tap:
     def _start(self, module: nn.Module, args: tuple[Any, ...]) -> None:
         if module.training:
             raise TrainingModeError(module)
-        stream = vars(module).get(_STREAM)
+        stream = vars(module).get(RESIDUAL_STREAM)
         self.seen = _Seen(module)
         self.seen["x"] = (args[0] if stream is None else stream.stream).detach()
         if len(args) > 1:
@@ -273,7 +273,7 @@ class _FeedForwardTap(_Tap):
                 branch=seen["dense_2"],
                 z=seen["z"],
                 alpha=residual_factor(self.block),
-                carries_stream=_STREAM in vars(self.block),
+                carries_stream=RESIDUAL_STREAM in vars(self.block),
             )
         )
 

@@ -27,11 +27,7 @@ from recbole.model.loss import BPRLoss
 from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
-from recbole_residual.model.residual import _STREAM, _Scaling, residual_factor
-
-# importing RecBole's models turns anomaly detection on for the whole process (its SINE does), and
-# every backward pass then looks for NaN in every tensor; RecBole's Trainer checks the loss itself
-torch.autograd.set_detect_anomaly(False)
+from recbole_residual.model.residual import RESIDUAL_STREAM, Scaling, residual_factor
 
 _PARTS = (
     TransformerEncoder,
@@ -64,9 +60,9 @@ def can_run_fast(model: nn.Module) -> bool:
         return False
     return all(
         (module is model or type(module) in _PARTS)
-        and not {"forward", _STREAM} & vars(module).keys()
+        and not {"forward", RESIDUAL_STREAM} & vars(module).keys()
         and all(
-            isinstance(getattr(hook, "__self__", None), _Scaling)
+            isinstance(getattr(hook, "__self__", None), Scaling)
             for hooks in (module._forward_hooks, module._forward_pre_hooks)
             for hook in hooks.values()
         )

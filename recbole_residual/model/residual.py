@@ -50,7 +50,8 @@ MODELS_WITH_ATTENTION = (
 """RecBole's own models that are built from :data:`ATTENTION_BLOCKS`, for error messages."""
 
 _STATE = "_residual_scaling"
-_STREAM = "_residual_stream"
+RESIDUAL_STREAM = "_residual_stream"
+"""Attribute of a block whose residual does not carry its input; see :func:`set_residual_stream`."""
 
 
 class NoAttentionError(TypeError):
@@ -141,13 +142,13 @@ def set_residual_stream(block: nn.Module, stream: Stream) -> None:
         block: an attention or feed-forward block.
         stream: asked whenever the block begins.
     """
-    block.__dict__[_STREAM] = stream
+    block.__dict__[RESIDUAL_STREAM] = stream
 
 
 def residual_of(block: nn.Module, block_input: torch.Tensor) -> torch.Tensor:
     """What the residual of ``block`` carries, before ``alpha``: its input, or the stream it was
     given by :func:`set_residual_stream`. To be asked when the block begins, [B, L, D]."""
-    stream: Stream | None = block.__dict__.get(_STREAM)
+    stream: Stream | None = block.__dict__.get(RESIDUAL_STREAM)
     if stream is None:
         return block_input
     assert stream.stream is not None
@@ -193,7 +194,7 @@ def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float
     return [float(value) for value in values]
 
 
-class _Scaling:
+class Scaling:
     """The factors laid on one block, innermost last, and the hooks that apply the last one."""
 
     def __init__(self, block: Any) -> None:
@@ -237,7 +238,7 @@ def _push(block: nn.Module, key: object, factor: float) -> None:
     if scaling is None:
         if factor == _neutral(block):
             return
-        scaling = _Scaling(block)
+        scaling = Scaling(block)
         block.__dict__[_STATE] = scaling
     scaling.entries.append((key, factor))
 

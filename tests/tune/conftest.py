@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import psutil
 import pytest
@@ -33,9 +32,8 @@ GRID_KEYS = {**TINY, "epochs": 30}
 def ray_cluster() -> Iterator[None]:
     """Ray on this machine, with four GPUs that exist on paper only."""
     ray = pytest.importorskip("ray")
-    with mock.patch.dict(os.environ):
-        os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # set by RecBole in tests before this one
-        ray.init(num_cpus=2, num_gpus=4, include_dashboard=False, log_to_driver=False)
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # set by RecBole in tests before this one
+    ray.init(num_cpus=2, num_gpus=4, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 

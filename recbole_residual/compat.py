@@ -114,14 +114,14 @@ def fill_missing(dataset: Any) -> None:
 def _with_filled_sequences(original: Callable) -> Callable:
     import pandas as pd
 
-    read_csv = pd.read_csv
-
-    def read_filled(*args: Any, **kwargs: Any) -> pd.DataFrame:
-        frame = read_csv(*args, **kwargs)
-        sequences = [column for column in frame if str(column).endswith("_seq")]
-        return frame.assign(**{column: frame[column].fillna("") for column in sequences})
-
     def mended(*args: Any, **kwargs: Any) -> Any:
+        read_csv = pd.read_csv
+
+        def read_filled(*args: Any, **kwargs: Any) -> pd.DataFrame:
+            frame = read_csv(*args, **kwargs)
+            sequences = [column for column in frame if str(column).endswith("_seq")]
+            return frame.assign(**{column: frame[column].fillna("") for column in sequences})
+
         with mock.patch.object(pd, "read_csv", read_filled):
             return original(*args, **kwargs)
 

@@ -175,13 +175,18 @@ class ResidualConfig(Config):
     def _init_device(self) -> None:
         # RecBole overwrites CUDA_VISIBLE_DEVICES with its default; who set it (Ray, a cluster, the
         # user's shell) knows better, unless gpu_id was asked for.
+        asked = "gpu_id" in self.external_config_dict and self.final_config_dict["use_gpu"]
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         if not self.final_config_dict["use_gpu"]:
             self.final_config_dict["gpu_id"] = ""
-        elif "gpu_id" not in self.external_config_dict:
-            visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-            if visible is not None:
-                self.final_config_dict["gpu_id"] = visible
+        elif not asked and visible is not None:
+            self.final_config_dict["gpu_id"] = visible
         super()._init_device()
+        if not asked:  # a later run of this process, or Ray, may want another GPU
+            if visible is None:
+                del os.environ["CUDA_VISIBLE_DEVICES"]
+            else:
+                os.environ["CUDA_VISIBLE_DEVICES"] = visible
 
     # This package's own ------------------------------------------------------------------------
 

@@ -173,3 +173,7 @@ def test_a_gpu_given_by_the_surroundings_is_kept(monkeypatch: pytest.MonkeyPatch
     config(gpu_id="1")
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
     assert config(use_gpu=False)["device"].type == "cpu"
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "1"
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    config()
+    assert "CUDA_VISIBLE_DEVICES" not in os.environ

@@ -61,16 +61,7 @@ def shared() -> SharedReads:
     return SharedReads(lambda frame: read_only(frame), lambda frame: frame)
 
 
-RECBOLES_OWN = pytest.param(
-    "BPR",
-    marks=pytest.mark.skipif(
-        int(pd.__version__.split(".")[0]) >= 3,
-        reason="what reads the file for pandas 3 is bound before this can serve it",
-    ),
-)
-
-
-@pytest.mark.parametrize("model", ["SASRecResidual", RECBOLES_OWN])
+@pytest.mark.parametrize("model", ["SASRecResidual", "BPR"])
 def test_many_trials_read_the_file_once(model: str, tmp_path: Path, counted: list[str]) -> None:
     write_data(tmp_path)
     reads = shared()

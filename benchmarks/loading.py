@@ -78,7 +78,7 @@ def measure_side(side: str, data_path: str, dataset: str) -> dict[str, float]:
 
 def measure_zvuk(data_path: str, steps: int, batch: int) -> dict[str, float]:
     """Load, split, train ``steps`` steps and evaluate the synthetic Zvuk in this process."""
-    from recbole_residual.config import ResidualConfig
+    from recbole_residual.config.residual_config import ResidualConfig
     from recbole_residual.data import create_dataset, data_preparation
     from recbole_residual.model import get_model
     from recbole_residual.trainer.trainer import get_trainer

@@ -35,12 +35,12 @@ import torch
 from recbole.trainer import Trainer
 
 from recbole_residual.compat import tensorboard_under
-from recbole_residual.config import ResidualConfig
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.model.residual import scale_residual
 from recbole_residual.probe import DEFAULT_ALPHAS, sweep_alpha
-from recbole_residual.probe.evaluation import evaluate_settings
-from recbole_residual.probe.setting import Reach, sweep_settings
-from recbole_residual.quick_start import open_session
+from recbole_residual.probe.engine.evaluation import evaluate_settings
+from recbole_residual.probe.engine.setting import Reach, sweep_settings
+from recbole_residual.run.train import open_session
 from recbole_residual.trainer.trainer import ResidualTrainer
 
 ALL_METRICS = ["Hit", "NDCG", "MRR", "HRLI", "HRL2I", "MixingRatio", "RecoveryRate"]

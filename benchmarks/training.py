@@ -40,7 +40,7 @@ from recbole.utils import init_seed
 from torch.utils.flop_counter import FlopCounterMode
 
 from recbole_residual.compat import tensorboard_under
-from recbole_residual.config import ResidualConfig
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import create_dataset, data_preparation
 from recbole_residual.model.fast_forward import Packing, packed_positions
 from recbole_residual.model.loss import linear_cross_entropy

@@ -14,33 +14,33 @@ from recbole_residual.version import __version__
 
 if TYPE_CHECKING:
     from recbole_residual.decomposition import capture, decompose
-    from recbole_residual.diagnosis import Diagnosis, diagnose
+    from recbole_residual.diagnose.diagnosis import Diagnosis, diagnose
+    from recbole_residual.diagnose.explanation import Explanation, explain
     from recbole_residual.evaluator.register import register
-    from recbole_residual.explanation import Explanation, explain
     from recbole_residual.model import SASRecResidual, register_model
     from recbole_residual.model.residual import residual_alpha, scale_residual
-    from recbole_residual.quick_start import load_run, resume_run, run_recbole_residual
     from recbole_residual.report import Report, compare
+    from recbole_residual.run.train import load_run, resume_run, run_recbole_residual
     from recbole_residual.tune import resume_tune, run_benchmark, run_tune
 
 _HOMES = {
-    "Diagnosis": "recbole_residual.diagnosis",
-    "Explanation": "recbole_residual.explanation",
+    "Diagnosis": "recbole_residual.diagnose.diagnosis",
+    "Explanation": "recbole_residual.diagnose.explanation",
     "Report": "recbole_residual.report",
     "SASRecResidual": "recbole_residual.model",
     "capture": "recbole_residual.decomposition",
     "compare": "recbole_residual.report",
     "decompose": "recbole_residual.decomposition",
-    "diagnose": "recbole_residual.diagnosis",
-    "explain": "recbole_residual.explanation",
-    "load_run": "recbole_residual.quick_start",
+    "diagnose": "recbole_residual.diagnose.diagnosis",
+    "explain": "recbole_residual.diagnose.explanation",
+    "load_run": "recbole_residual.run.train",
     "register": "recbole_residual.evaluator",
     "register_model": "recbole_residual.model",
     "residual_alpha": "recbole_residual.model.residual",
-    "resume_run": "recbole_residual.quick_start",
+    "resume_run": "recbole_residual.run.train",
     "resume_tune": "recbole_residual.tune",
     "run_benchmark": "recbole_residual.tune",
-    "run_recbole_residual": "recbole_residual.quick_start",
+    "run_recbole_residual": "recbole_residual.run.train",
     "run_tune": "recbole_residual.tune",
     "scale_residual": "recbole_residual.model.residual",
 }

@@ -8,7 +8,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-from recbole_residual.probe_names import PROBES
+from recbole_residual.config.probe_names import PROBES
+from recbole_residual.errors import ResidualError, UsageError
 
 _EPILOG = """\
 Every other option is a key of the configuration, as in RecBole: --key=value.
@@ -49,10 +50,6 @@ Documentation: docs/getting_started.md
 
 MODES = ("train", "probe", "report", "diagnose", "compare", "tune", "benchmark")
 """What the command can do."""
-
-
-class UsageError(ValueError):
-    """The command line cannot be read."""
 
 
 def parser(prog: str | None = None) -> argparse.ArgumentParser:
@@ -175,16 +172,10 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         _dispatch(options, keys)
     except KeyboardInterrupt:
         return 130
-    except (ValueError, RuntimeError) as error:
-        if not _is_ours(error):
-            raise
+    except ResidualError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
-
-
-def _is_ours(error: Exception) -> bool:
-    return isinstance(error, UsageError) or type(error).__module__.startswith("recbole_residual")
 
 
 def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
@@ -215,16 +206,16 @@ def _files(options: argparse.Namespace) -> list[str] | None:
 
 
 def _train(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.quick_start import run_recbole_residual
     from recbole_residual.report import report
+    from recbole_residual.run.train import run_recbole_residual
 
     result = run_recbole_residual(options.model, options.dataset, _files(options), keys)
     print(report(result["run_folder"]))
 
 
 def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.quick_start import resume_run
     from recbole_residual.report import report
+    from recbole_residual.run.train import resume_run
     from recbole_residual.tune.folder import is_tune_folder
 
     if not is_tune_folder(options.resume):
@@ -241,7 +232,7 @@ def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 
 def _probe(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.quick_start import probe_run
+    from recbole_residual.run.train import probe_run
 
     if not options.run:
         raise UsageError("--mode=probe asks a finished run: say which, --run=FOLDER.")
@@ -263,7 +254,7 @@ def _report(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 
 def _diagnose(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.diagnosis import diagnose
+    from recbole_residual.diagnose.diagnosis import diagnose
 
     if not options.checkpoint:
         raise UsageError("--mode=diagnose looks at a checkpoint: say which, --checkpoint=FILE.")
@@ -273,7 +264,7 @@ def _diagnose(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 def _compare(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     from recbole_residual.report import compare
-    from recbole_residual.run_folder import RunFolder
+    from recbole_residual.run.folder import RunFolder
 
     if not options.runs:
         raise UsageError("--mode=compare takes runs: say which, --runs FOLDER FOLDER ...")

@@ -187,7 +187,7 @@ def mend_torch26_load(trainer_class: type) -> None:
 def _with_allow_list(original: Callable) -> Callable:
     import torch
 
-    from recbole_residual.trainer.untrusted import load_recbole_checkpoint
+    from recbole_residual.checkpoint.untrusted import load_recbole_checkpoint
 
     def mended(*args: Any, **kwargs: Any) -> Any:
         with mock.patch.object(torch, "load", load_recbole_checkpoint):

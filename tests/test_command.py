@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recbole_residual.command import UsageError, main, parse
+from recbole_residual.command import main, parse
+from recbole_residual.errors import UsageError
 
 ROOT = Path(__file__).parents[1]
 

@@ -19,6 +19,7 @@ from recbole_residual.data.statistics import (
     dataset_statistics,
     split_statistics,
 )
+from recbole_residual.errors import DataError
 from recbole_residual.model.objective import trains_at_all_positions
 
 __all__ = [
@@ -73,7 +74,7 @@ def create_dataset(config: Any) -> Any:
     """
     if not _uses_sequence_dataset(config):
         if config["filter_seen"] and config["MODEL_TYPE"] == ModelType.SEQUENTIAL:
-            raise ValueError(
+            raise DataError(
                 f"filter_seen: True does not work for {config['model']} on {config['dataset']}: it "
                 "needs a dataset class of RecBole's own. Set it to False."
             )
@@ -122,7 +123,7 @@ def _eval_loader_class(config: Any, phase: str) -> Any:
         return loader_class
     if loader_class is not FullSortEvalDataLoader:
         mode = config["eval_args"]["mode"][phase]
-        raise ValueError(
+        raise DataError(
             f"filter_seen: True needs full ranking, but eval_args: mode is {mode!r} for {phase}."
         )
     return UnseenItemsEvalDataLoader

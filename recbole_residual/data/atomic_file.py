@@ -18,6 +18,8 @@ import pandas as pd
 from recbole.utils.enum_type import FeatureType
 from tqdm import tqdm
 
+from recbole_residual.errors import AtomicFileError
+
 # pandas 3 reads a category whose tokens look like numbers as numbers: "007" would become 7.
 _TOKEN_DTYPE = "category" if int(pd.__version__.split(".")[0]) < 3 else "str"
 
@@ -26,13 +28,6 @@ ROWS_PER_PIECE = 250_000
 
 BYTES_WORTH_A_BAR = 100_000_000
 """Files smaller than this are read within a few seconds and get no progress bar."""
-
-
-class AtomicFileError(ValueError):
-    """An atomic file that cannot be read, with its path and what is wrong with it."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f"{path}: {problem}")
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,7 @@ from recbole.utils.enum_type import FeatureSource, FeatureType
 
 from recbole_residual.compat import fill_missing
 from recbole_residual.data import splitting
-from recbole_residual.data.atomic_file import (
-    AtomicFileError,
-    check_times,
-    read_atomic_file,
-    read_header,
-)
+from recbole_residual.data.atomic_file import check_times, read_atomic_file, read_header
 from recbole_residual.data.filtering import filter_interactions
 from recbole_residual.data.sequences import (
     HISTORY,
@@ -35,6 +30,7 @@ from recbole_residual.data.sequences import (
     Sequences,
 )
 from recbole_residual.data.statistics import DatasetStatistics, count_statistics
+from recbole_residual.errors import AtomicFileError, DataError
 from recbole_residual.model.objective import trains_at_all_positions
 
 GLOBAL_TEMPORAL = "GT"
@@ -250,10 +246,10 @@ class SequenceDataset(SequentialDataset):
         if not self.global_temporal:
             return super().build()
         if self.config["eval_args"]["order"] != "TO":
-            raise ValueError("A temporal split needs the order of time: eval_args: {order: TO}.")
+            raise DataError("A temporal split needs the order of time: eval_args: {order: TO}.")
         split = self.config["eval_args"]["split"]
         if len(split) != 1:
-            raise ValueError(f"eval_args: split names more than one split: {split}.")
+            raise DataError(f"eval_args: split names more than one split: {split}.")
         quantiles = splitting.check_quantiles(split[GLOBAL_TEMPORAL])
         self._change_feat_format()
         parts = splitting.temporal_split(

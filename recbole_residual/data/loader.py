@@ -11,6 +11,7 @@ from recbole.data.interaction import Interaction
 from recbole.utils import InputType
 
 from recbole_residual.data.dataset import SequenceDataset
+from recbole_residual.errors import DataError
 from recbole_residual.model.objective import negative_list_field, target_list_field
 
 LONG_SEQUENCES = ("window", "latest")
@@ -104,7 +105,7 @@ class AllPositionsDataLoader(AbstractDataLoader):
     ) -> None:
         long_sequences = config["long_sequences"] or LONG_SEQUENCES[0]
         if long_sequences not in LONG_SEQUENCES:
-            raise ValueError(
+            raise DataError(
                 f"long_sequences = {long_sequences!r} is not usable: it is `window` or `latest`."
             )
         sequences = dataset.sequences
@@ -177,7 +178,7 @@ class _Negatives:
     def __init__(self, config: Any, dataset: SequenceDataset) -> None:
         arguments = config["train_neg_sample_args"]
         if arguments["distribution"] not in ("uniform", "popularity") or arguments["dynamic"]:
-            raise ValueError(
+            raise DataError(
                 f"train_neg_sample_args = {arguments} cannot be used with loss_positions: all; "
                 "set distribution: uniform or popularity and dynamic: False."
             )

@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from recbole.data.interaction import Interaction
 
+from recbole_residual.errors import DataError
+
 RANDOM_MODES = ("shuffle_prefix", "shuffle_all", "random_last")
 """Modes with something random in them."""
 
@@ -51,7 +53,7 @@ def check_mode(mode: str) -> str:
     """
     if mode not in RANDOM_MODES + FIXED_MODES and not _KEEP_LAST.fullmatch(mode):
         known = ", ".join(FIXED_MODES + RANDOM_MODES)
-        raise ValueError(f"unknown mode {mode!r}: one of {known}, keep_last_1, keep_last_2, ...")
+        raise DataError(f"unknown mode {mode!r}: one of {known}, keep_last_1, keep_last_2, ...")
     return mode
 
 
@@ -143,7 +145,7 @@ def _other_items(
 ) -> torch.Tensor:
     """For each sequence an item that is not its last one, [R, 1]."""
     if n_items < 3:
-        raise ValueError("random_last needs a catalogue of at least two items.")
+        raise DataError("random_last needs a catalogue of at least two items.")
     draws = _draws(_ITEM, seed, first_row, len(length), 1)
     items = torch.from_numpy((draws % np.uint64(n_items - 2)).astype(np.int64)) + 1
     items = items.to(item_seq.device)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from recbole_residual.errors import DataError
+
 
 @dataclass(frozen=True)
 class TemporalSplit:
@@ -43,7 +45,7 @@ def check_quantiles(value: object) -> list[float]:
         or len(value) not in (1, 2)
         or not all(isinstance(q, float) and 0 < q < 1 for q in value)
     ):
-        raise ValueError(
+        raise DataError(
             f"eval_args: split: {{GT: {value!r}}} is not usable: give the quantile of the test cut "
             "and that of the validation cut inside the training part, each between 0 and 1, e.g. "
             "{GT: [0.9, 0.9]}; {GT: [0.9]} keeps no validation part."
@@ -86,7 +88,7 @@ def temporal_split(
     in_part = train.copy()
     in_part[:-1] |= train[1:] & ~is_target[:-1]
     if not in_part.any():
-        raise ValueError(
+        raise DataError(
             "The global temporal split leaves no user with two interactions for training; choose "
             "larger quantiles in eval_args: split: {GT: [test, validation]}."
         )

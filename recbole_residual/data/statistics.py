@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from recbole_residual.errors import DataError
+
 SECONDS_PER_DAY = 86_400
 
 
@@ -79,7 +81,7 @@ def dataset_statistics(dataset: Any) -> DatasetStatistics:
         return dataset.statistics
     feat = dataset.inter_feat
     if not isinstance(feat, pd.DataFrame):
-        raise ValueError("Ask for the statistics before data_preparation splits the dataset.")
+        raise DataError("Ask for the statistics before data_preparation splits the dataset.")
     # RecBole may have normalised its times: they no longer say how many days there are
     return count_statistics(feat[dataset.uid_field].to_numpy(), feat[dataset.iid_field].to_numpy())
 

@@ -11,19 +11,10 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
+from recbole_residual.decomposition.masks import RecentPositions
 from recbole_residual.decomposition.mixing import Block, attention_kind
-from recbole_residual.decomposition.positions import RecentPositions
+from recbole_residual.errors import ModelError, TrainingModeError
 from recbole_residual.model.residual import RESIDUAL_STREAM, attention_blocks, residual_factor
-
-
-class TrainingModeError(RuntimeError):
-    """A forward in training mode was to be decomposed: dropout would be part of the numbers."""
-
-    def __init__(self, module: nn.Module) -> None:
-        super().__init__(
-            f"{type(module).__name__} is in training mode, where dropout changes the attention "
-            "at random: call model.eval() before decomposing it."
-        )
 
 
 @dataclass(frozen=True)
@@ -352,7 +343,7 @@ def tapped(
         ValueError: if feed-forward blocks are asked for and a layer has none.
     """
     if on_feed_forward is not None and any(layer.feed_forward is None for layer in layers):
-        raise ValueError(f"{type(model).__name__} has a layer without a feed-forward block.")
+        raise ModelError(f"{type(model).__name__} has a layer without a feed-forward block.")
     masks: dict[int, torch.Tensor] = {}
     item_seq: list[torch.Tensor] = []
 
@@ -362,7 +353,7 @@ def tapped(
 
     def item_mask() -> torch.Tensor:
         if not item_seq:
-            raise ValueError(
+            raise ModelError(
                 f"{type(model).__name__} hands no attention mask to its blocks and has no "
                 "item_embedding to read the item sequence from: valid positions are unknown."
             )

@@ -15,9 +15,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from recbole_residual.decomposition.blocks import TrainingModeError, to_work, without_autocast
+from recbole_residual.decomposition.blocks import to_work, without_autocast
 from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import GATE_STAGES, mixing_ratio
+from recbole_residual.errors import TrainingModeError
 from recbole_residual.model.residual import AddedSkip, residual_factor
 
 

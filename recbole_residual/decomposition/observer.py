@@ -11,6 +11,7 @@ import torch
 from recbole.model.sequential_recommender import BERT4Rec
 from torch import nn
 
+from recbole_residual.decomposition.block_parts import Parts, attention_parts
 from recbole_residual.decomposition.blocks import (
     AttentionState,
     FeedForwardState,
@@ -19,8 +20,7 @@ from recbole_residual.decomposition.blocks import (
 )
 from recbole_residual.decomposition.gate import observe_gates
 from recbole_residual.decomposition.maps import attention_map, contribution_map
-from recbole_residual.decomposition.parts import Parts, attention_parts
-from recbole_residual.decomposition.positions import recent_positions
+from recbole_residual.decomposition.masks import recent_positions
 from recbole_residual.decomposition.ratios import (
     attention_ratios,
     feed_forward_ratios,
@@ -34,6 +34,7 @@ from recbole_residual.decomposition.stages import (
     check_stages,
     stages_of,
 )
+from recbole_residual.errors import ModelError
 
 
 @dataclass
@@ -68,7 +69,7 @@ class _Observer:
         parts: bool,
     ) -> None:
         if recent is not None and (not maps or recent < 1):
-            raise ValueError(f"recent = {recent!r} is a number of positions of maps=True, from 1.")
+            raise ModelError(f"recent = {recent!r} is a number of positions of maps=True, from 1.")
         self.layers = model_layers(model)
         self.stages = check_stages(stages)
         self.attention_stages = tuple(name for name in self.stages if name in ATTENTION_STAGES)
@@ -186,7 +187,7 @@ def observe(
     stages = stages_of(model) if stages is None else stages
     if stages_of(model) == GATE_STAGES:
         if tuple(stages) != GATE_STAGES or maps or heads or parts:
-            raise ValueError(
+            raise ModelError(
                 f"{type(model).__name__} has a GRU in the place of attention: its only stage is "
                 "'gate', and it has neither maps nor heads nor parts."
             )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import torch
 
-from recbole_residual.decomposition.positions import recent_positions
+from recbole_residual.decomposition.masks import recent_positions
+from recbole_residual.errors import ModelError
 
 if TYPE_CHECKING:
     from recbole_residual.decomposition.result import Decomposition
@@ -42,9 +43,9 @@ class RecentMap:
             ValueError: if it holds no maps or too few positions, or other layers than before.
         """
         if seen.contributions is None or seen.attention is None or seen.map_mask is None:
-            raise ValueError("There are no maps in this decomposition: ask for maps=True.")
+            raise ModelError("There are no maps in this decomposition: ask for maps=True.")
         if seen.map_mask.shape[1] < min(self.recent, seen.mask.shape[1]):
-            raise ValueError(
+            raise ModelError(
                 f"The maps hold {seen.map_mask.shape[1]} recent positions, {self.recent} are "
                 f"needed: ask for recent={self.recent}."
             )
@@ -67,7 +68,7 @@ class RecentMap:
             ValueError: if it has other layers or another number of positions.
         """
         if other.recent != self.recent:
-            raise ValueError(f"A map of {other.recent} positions cannot join {self.recent}.")
+            raise ModelError(f"A map of {other.recent} positions cannot join {self.recent}.")
         if other.last_position is not None:
             self._add(
                 other.layers,
@@ -91,7 +92,7 @@ class RecentMap:
             self._contributions = torch.zeros_like(contributions)
             self._attention = torch.zeros_like(attention)
         elif (layers, last_position) != (self.layers, self.last_position):
-            raise ValueError(f"Maps of layers {layers} cannot be added to those of {self.layers}.")
+            raise ModelError(f"Maps of layers {layers} cannot be added to those of {self.layers}.")
         self._count += count
         self._contributions += contributions
         self._attention += attention

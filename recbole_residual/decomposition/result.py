@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pandas as pd
 import torch
 
-from recbole_residual.decomposition.parts import Parts
+from recbole_residual.decomposition.block_parts import Parts
 from recbole_residual.decomposition.statistics import RatioStatistics
+from recbole_residual.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -60,5 +61,5 @@ class Decomposition:
             ValueError: if the parts were not asked for.
         """
         if self.parts is None:
-            raise ValueError("The parts were not kept: decompose with parts=True.")
+            raise ModelError("The parts were not kept: decompose with parts=True.")
         return self.parts.completeness()

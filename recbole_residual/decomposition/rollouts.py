@@ -12,8 +12,9 @@ from dataclasses import dataclass
 import pandas as pd
 import torch
 
-from recbole_residual.decomposition.positions import positions_from_end
+from recbole_residual.decomposition.masks import positions_from_end
 from recbole_residual.decomposition.result import Decomposition
+from recbole_residual.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -68,12 +69,12 @@ def rollout(decomposition: Decomposition, encoder: str | None = None) -> Rollout
     contributions, attention = decomposition.contributions, decomposition.attention
     map_mask, mask = decomposition.map_mask, decomposition.mask
     if contributions is None or attention is None or map_mask is None:
-        raise ValueError("A rollout needs the maps: decompose with maps=True.")
+        raise ModelError("A rollout needs the maps: decompose with maps=True.")
     if not torch.equal(map_mask, mask):
-        raise ValueError("A rollout needs the maps of all positions: leave recent out.")
+        raise ModelError("A rollout needs the maps of all positions: leave recent out.")
     encoders = [label.rpartition(".")[0] for label in decomposition.layers]
     if (encoder is None and len(set(encoders)) > 1) or (encoder not in (None, *encoders)):
-        raise ValueError(f"encoder = {encoder!r}: choose one of {sorted(set(encoders))}.")
+        raise ModelError(f"encoder = {encoder!r}: choose one of {sorted(set(encoders))}.")
     chosen = [index for index, name in enumerate(encoders) if encoder in (None, name)]
     identity = torch.eye(mask.shape[1], dtype=attention.dtype, device=attention.device)
     halves = _rows_to_one(attention[chosen]) / 2 + identity / 2

@@ -17,28 +17,16 @@ from torch import nn
 from recbole_residual.decomposition.blocks import (
     AttentionState,
     FeedForwardState,
-    TrainingModeError,
     inverse_sigma,
     model_layers,
     tapped,
     to_work,
 )
-from recbole_residual.decomposition.positions import positions_from_end
+from recbole_residual.decomposition.masks import positions_from_end
+from recbole_residual.errors import ModelError, NonlinearScoreError, TrainingModeError
 
 _TOLERANCE = 1e-3
 """Largest gap between the model's score and the sum of the shares, relative to the scores."""
-
-
-class NonlinearScoreError(ValueError):
-    """The model's score is not the dot product of its last layer with the item embedding."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__(
-            f"The scores of {type(model).__name__} are not the dot product of its last layer's "
-            "output with the item embedding, so they do not split into shares of positions. "
-            "SASRec, SASRecF, FEARec, LightSANs, S3Rec and models scored like them do; BERT4Rec, "
-            "CORE, FDSA, GCSAN and SASRecCPR put more between the last layer and the score."
-        )
 
 
 @dataclass(frozen=True)
@@ -107,7 +95,7 @@ def _chosen_items(model: Any, interaction: Interaction, items: str | torch.Tenso
         return interaction[model.ITEM_ID].unsqueeze(1)
     if items == "last":
         return item_seq.gather(1, interaction[model.ITEM_SEQ_LEN].unsqueeze(1) - 1)
-    raise ValueError(f'items = {items!r}: give "target", "last", or a tensor of ids [B] or [B, K].')
+    raise ModelError(f'items = {items!r}: give "target", "last", or a tensor of ids [B] or [B, K].')
 
 
 @torch.no_grad()

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import torch
 
+from recbole_residual.errors import ModelError
+
 ATTENTION_STAGES = ("attn", "res", "ln")
 """After the attention sum alone, with the residual, and after the LayerNorm."""
 
@@ -42,7 +44,7 @@ def check_stages(stages: Sequence[str]) -> tuple[str, ...]:
     names = (stages,) if isinstance(stages, str) else tuple(stages)
     unknown = [name for name in names if name not in known]
     if unknown or not names or len(set(names)) < len(names):
-        raise ValueError(f"stages = {stages!r} is not usable: name each once out of {known}.")
+        raise ModelError(f"stages = {stages!r} is not usable: name each once out of {known}.")
     return names
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pandas as pd
 import torch
 
-from recbole_residual.decomposition.positions import positions_from_end
+from recbole_residual.decomposition.masks import positions_from_end
+from recbole_residual.errors import ModelError
 
 if TYPE_CHECKING:
     from recbole_residual.decomposition.result import Decomposition
@@ -58,7 +59,7 @@ class RatioStatistics:
         if self.last_position is None:
             self.layers, self.stages, self.last_position = labels
         elif labels != (self.layers, self.stages, self.last_position):
-            raise ValueError(
+            raise ModelError(
                 f"Ratios of {labels} cannot be added to those of "
                 f"{(self.layers, self.stages, self.last_position)}: layers, stages and what stands "
                 "at the last position must be the same."
@@ -149,7 +150,7 @@ def _moments(ratios: torch.Tensor) -> tuple[torch.Tensor, ...]:
         zero = torch.zeros_like(count)
         return count, zero, zero, count.new_zeros((*shape, _N_BINS), dtype=torch.int64)
     if not bool(((values >= 0) & (values <= 1)).all()):
-        raise ValueError(
+        raise ModelError(
             "A mixing ratio outside of [0, 1], or NaN: the model's numbers are broken."
         )
     mean = values.mean(dim=-1)

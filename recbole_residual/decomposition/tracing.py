@@ -11,12 +11,12 @@ import torch
 from recbole.data.interaction import Interaction
 from torch import nn
 
-from recbole_residual.decomposition.blocks import TrainingModeError
 from recbole_residual.decomposition.observer import observe
 from recbole_residual.decomposition.recent import RecentMap
 from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
 from recbole_residual.decomposition.statistics import RatioStatistics
+from recbole_residual.errors import ModelError, TrainingModeError
 from recbole_residual.model.residual import attention_blocks
 
 
@@ -38,7 +38,7 @@ class Trace:
             ValueError: if there has been no complete forward.
         """
         if not self.decompositions:
-            raise ValueError("Nothing was captured: run the model inside the capture context.")
+            raise ModelError("Nothing was captured: run the model inside the capture context.")
         return self.decompositions[-1]
 
 

@@ -11,21 +11,14 @@ from recbole.evaluator.register import metrics_dict
 from recbole.utils import ModelType
 
 from recbole_residual.decomposition.stages import ATTENTION_STAGES, stages_of
+from recbole_residual.errors import NoAttentionError, UnavailableMetricError
 from recbole_residual.evaluator.base_metric import SequenceMetric
 from recbole_residual.evaluator.model_input import appends_mask
-from recbole_residual.model.residual import (
-    MODELS_WITH_ATTENTION,
-    NoAttentionError,
-    attention_blocks,
-)
+from recbole_residual.model.residual import MODELS_WITH_ATTENTION, attention_blocks
 
 _LAST_ITEM = ("hrli", "hrl2i")
 _ATTENTION = ("mixingratio", "recoveryrate")
 _MASKS_HISTORY = ("filter_seen", "post_remove_context")
-
-
-class UnavailableMetricError(ValueError):
-    """A metric in the configuration cannot be had from the model, the data or the ranking."""
 
 
 def _value(config: Mapping[str, Any], key: str) -> Any:

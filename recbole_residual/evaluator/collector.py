@@ -10,33 +10,12 @@ import torch
 from recbole.data.interaction import Interaction
 from recbole.evaluator.collector import Collector, DataStruct
 
+from recbole_residual.errors import HistoryMaskedError, NotObservedError
+from recbole_residual.evaluator.earlier_ranking import is_unscaled, position_scores, unscaled
 from recbole_residual.evaluator.model_input import ModelInput
 from recbole_residual.evaluator.observation import Observation
-from recbole_residual.evaluator.positions import is_unscaled, position_scores, unscaled
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
-
-
-class HistoryMaskedError(ValueError):
-    """The last input items were taken out of the ranking in which they are to be found."""
-
-    def __init__(self, n_rows: int) -> None:
-        super().__init__(
-            f"{n_rows} sequences have their last input items masked out of the ranking (score "
-            "-inf), so HRLI and HRL2I have no meaning: set filter_seen: False (and no other mask "
-            "of the history), or leave HRLI and HRL2I out of metrics."
-        )
-
-
-class NotObservedError(RuntimeError):
-    """A batch came in while nobody was watching the model."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "HRLI, HRL2I, MixingRatio, RecoveryRate and export_per_user need to see the model at "
-            "work: call recbole_residual.register() before the Trainer is made, or evaluate "
-            "inside `with recbole_residual.evaluator.observing(trainer):`."
-        )
 
 
 class BatchedStruct(DataStruct):

@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from recbole_residual.errors import NaNScoreError
+
 _ELEMENTS_AT_ONCE = 2**20  # a comparison of this size stays in the processor's cache
-
-
-class NaNScoreError(ValueError):
-    """The model gave scores that are not numbers, so there is no ranking."""
-
-    def __init__(self, n_rows: int) -> None:
-        super().__init__(
-            f"{n_rows} of the evaluated sequences have NaN scores, so they have no ranking and no "
-            "metric. The model has diverged or its weights are broken: lower the learning rate, "
-            "or check the checkpoint."
-        )
 
 
 def refuse_nan(scores: torch.Tensor) -> None:

@@ -13,6 +13,7 @@ import torch
 from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
+from recbole_residual.errors import ModelError
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.registry import register_model
 
@@ -85,7 +86,7 @@ class BSARec(SASRec):
         super().__init__(config, dataset)
         weight = config["frequency_weight"]
         if not 0 <= weight <= 1:
-            raise ValueError(f"frequency_weight = {weight!r} is not usable: it is from 0 to 1.")
+            raise ModelError(f"frequency_weight = {weight!r} is not usable: it is from 0 to 1.")
         for layer in self.trm_encoder.layer:
             layer.frequency = FrequencyLayer(
                 self.hidden_size,

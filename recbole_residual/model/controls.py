@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from recbole_residual.errors import ModelError
 from recbole_residual.model.residual import (
     attention_blocks,
     branch_end,
@@ -51,7 +52,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> str:
         'pre'
     """
     if value not in choices:
-        raise ValueError(f"{name} = {value!r} is not usable: one of {list(choices)}.")
+        raise ModelError(f"{name} = {value!r} is not usable: one of {list(choices)}.")
     return str(value)
 
 
@@ -113,7 +114,7 @@ def apply_position(model: Any, position: str) -> None:
     blocks: list[Any] = [*attention_blocks(model)]
     for block in blocks:
         if block.attention_head_size % 2:
-            raise ValueError(
+            raise ModelError(
                 f"position = 'rotary' turns pairs of dimensions, and hidden_size / n_heads is "
                 f"{block.attention_head_size}: it must be even."
             )

@@ -13,11 +13,11 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from recbole.model.sequential_recommender import SASRec
 
+from recbole_residual.model.contrast_sampler import ItemSequences, SameTarget
 from recbole_residual.model.controls import check_choice
 from recbole_residual.model.fast_forward import Packing, can_run_fast, packed_positions
 from recbole_residual.model.objective import target_list_field
 from recbole_residual.model.registry import register_model
-from recbole_residual.model.same_target import ItemSequences, SameTarget
 from recbole_residual.model.sasrec_residual import SASRecResidual
 
 CONTRAST = ("us", "un", "su")

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from recbole_residual.errors import ModelError
 from recbole_residual.model.fast_forward import Packing, can_run_fast, packed_positions
 from recbole_residual.model.loss import linear_cross_entropy, pairwise_loss
 
@@ -24,7 +25,7 @@ def trains_at_all_positions(config: Any) -> bool:
     """
     positions = config["loss_positions"] or "all"
     if positions not in LOSS_POSITIONS:
-        raise ValueError(f"loss_positions = {positions!r} is not usable: it is `all` or `last`.")
+        raise ModelError(f"loss_positions = {positions!r} is not usable: it is `all` or `last`.")
     return positions == "all" and getattr(config.model_class, "can_train_at_all_positions", False)
 
 

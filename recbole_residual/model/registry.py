@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 from typing import TypeVar
@@ -10,22 +9,11 @@ from typing import TypeVar
 from recbole.model.abstract_recommender import AbstractRecommender, SequentialRecommender
 from recbole.utils import get_model as get_recbole_model
 
+from recbole_residual.errors import ModelError, UnknownModelError
+
 MODELS: dict[str, type[AbstractRecommender]] = {}
 
 ModelClass = TypeVar("ModelClass", bound=type)
-
-
-class UnknownModelError(ValueError):
-    """No model of that name, here or in RecBole."""
-
-    def __init__(self, name: str) -> None:
-        known = [*MODELS, *recbole_sequential_models()]
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        super().__init__(
-            f"unknown model {name!r}.{hint} Models of this package: {', '.join(sorted(MODELS))}. "
-            f"RecBole's sequential models: {', '.join(recbole_sequential_models())}."
-        )
 
 
 def register_model(model_class: ModelClass) -> ModelClass:
@@ -46,7 +34,7 @@ def register_model(model_class: ModelClass) -> ModelClass:
     name = model_class.__name__
     known = MODELS.get(name)
     if known is not None and known.__module__ != model_class.__module__:
-        raise ValueError(f"a model named {name!r} is registered already ({known.__module__}).")
+        raise ModelError(f"a model named {name!r} is registered already ({known.__module__}).")
     MODELS[name] = model_class
     return model_class
 
@@ -75,4 +63,4 @@ def get_model(name: str) -> type[AbstractRecommender]:
         return get_recbole_model(name)
     except (ValueError, AttributeError, ImportError) as error:
         # ImportError: RecBole looks last where lightgbm and xgboost are imported.
-        raise UnknownModelError(name) from error
+        raise UnknownModelError(name, sorted(MODELS), recbole_sequential_models()) from error

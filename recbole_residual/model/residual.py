@@ -22,6 +22,8 @@ from recbole.model.layers import FeedForward, LightMultiHeadAttention, MultiHead
 from recbole.model.sequential_recommender import fearec
 from torch import nn
 
+from recbole_residual.errors import ModelError, NoAttentionError
+
 Alpha = Union[float, Sequence[float]]
 """One factor for every layer, or a sequence with one factor per layer."""
 
@@ -54,18 +56,6 @@ RESIDUAL_STREAM = "_residual_stream"
 """Attribute of a block whose residual does not carry its input; see :func:`set_residual_stream`."""
 
 
-class NoAttentionError(TypeError):
-    """The model holds no attention block whose residual could be scaled or decomposed."""
-
-    def __init__(self, model: nn.Module) -> None:
-        super().__init__(
-            f"{type(model).__name__} has no RecBole attention block, so it has no attention "
-            "residual to scale or to decompose. RecBole models that have one: "
-            f"{', '.join(MODELS_WITH_ATTENTION)}, and every model of recbole_residual built on "
-            "them (SASRecResidual, BERT4RecResidual, ...)."
-        )
-
-
 def attention_blocks(model: nn.Module) -> list[nn.Module]:
     """The attention blocks of ``model`` in the order they were built, first layer first.
 
@@ -74,7 +64,7 @@ def attention_blocks(model: nn.Module) -> list[nn.Module]:
     """
     blocks = [module for module in model.modules() if isinstance(module, ATTENTION_BLOCKS)]
     if not blocks:
-        raise NoAttentionError(model)
+        raise NoAttentionError(model, MODELS_WITH_ATTENTION)
     return blocks
 
 
@@ -177,7 +167,7 @@ def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float
     """
     if isinstance(alpha, (list, tuple)):
         if len(alpha) != n_layers:
-            raise ValueError(
+            raise ModelError(
                 f"{name} = {alpha!r} has {len(alpha)} entries, but the model has {n_layers} "
                 f"layers: give one number, or a list of {n_layers}."
             )
@@ -187,7 +177,7 @@ def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float
     for value in values:
         usable = isinstance(value, Real) and not isinstance(value, bool)
         if not (usable and 0 <= float(value) < math.inf):
-            raise ValueError(
+            raise ModelError(
                 f"{name} = {alpha!r} is not usable: it must be a finite number of at least 0 "
                 f"(1 is the unchanged model, 0 removes the residual), or a list with one per layer."
             )

@@ -16,14 +16,11 @@ from recbole.model.layers import MultiHeadAttention
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from recbole_residual.errors import NoSwitchError
 from recbole_residual.model.residual import attention_blocks
 
 POSITION_EMBEDDING = "position_embedding"
 """Name under which RecBole's models hold their learned position vectors."""
-
-
-class NoSwitchError(TypeError):
-    """The model has no such part to switch off."""
 
 
 def output_zeros(module: nn.Module, args: tuple[Any, ...], output: torch.Tensor) -> torch.Tensor:

@@ -1,21 +1,21 @@
 """Questions asked of one trained model, without retraining."""
 
-from recbole_residual.probe.internals import Internals, internals
-from recbole_residual.probe.positions import PositionReading, positions
-from recbole_residual.probe.reliance import RelianceTable, reliance
-from recbole_residual.probe.result import ProbeResult
-from recbole_residual.probe.rows import ProbeDataError
-from recbole_residual.probe.run import run_probes
-from recbole_residual.probe.selection import (
+from recbole_residual.probe.alpha_selection import (
     DEFAULT_EPSILONS,
     AlphaChoice,
     AlphaSelection,
     choose_alpha,
     select_alpha,
 )
-from recbole_residual.probe.setting import DEFAULT_ALPHAS
-from recbole_residual.probe.shuffle import ShuffleResult, shuffle
-from recbole_residual.probe.sweep import AlphaSweep, sweep_alpha
+from recbole_residual.probe.alpha_sweep import AlphaSweep, sweep_alpha
+from recbole_residual.probe.by_position import PositionReading, positions
+from recbole_residual.probe.engine.rows import ProbeDataError
+from recbole_residual.probe.engine.setting import DEFAULT_ALPHAS
+from recbole_residual.probe.inside_model import Internals, internals
+from recbole_residual.probe.reliance_table import RelianceTable, reliance
+from recbole_residual.probe.result import ProbeResult
+from recbole_residual.probe.run_probes import run_probes
+from recbole_residual.probe.shuffles import ShuffleResult, shuffle
 
 __all__ = [
     "DEFAULT_ALPHAS",

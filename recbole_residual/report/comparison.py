@@ -12,12 +12,12 @@ from typing import Any, Union
 import numpy as np
 import pandas as pd
 
-from recbole_residual.config_check import ConfigError
+from recbole_residual.errors import ConfigError
 from recbole_residual.report.page import Report
 from recbole_residual.report.record import PROGRAM, RunRecord
 from recbole_residual.report.runs import main_k
 from recbole_residual.report.section import Section
-from recbole_residual.report.sections import build_sections
+from recbole_residual.report.sections.all import build_sections
 from recbole_residual.report.table import Table
 
 TERMINAL = ("runs", "over_seeds", "paired_tests")

@@ -17,7 +17,7 @@ from markupsafe import Markup
 from recbole_residual.files import atomic_path, write_text
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.section import Plot, Section
-from recbole_residual.report.sections import build_sections
+from recbole_residual.report.sections.all import build_sections
 from recbole_residual.report.table import NOT_RUN, Table
 from recbole_residual.version import __version__
 

@@ -12,9 +12,9 @@ from typing import Any, Union
 import numpy as np
 import pandas as pd
 
-from recbole_residual.probe.run import FOLDER
-from recbole_residual.probe_names import PROBES
-from recbole_residual.run_folder import RunFolder
+from recbole_residual.config.probe_names import PROBES
+from recbole_residual.probe.run_probes import FOLDER
+from recbole_residual.run.folder import RunFolder
 
 PROGRAM = "recbole-residual"
 """How commands in a report begin."""

@@ -13,14 +13,14 @@ import torch
 from recbole.trainer import Trainer
 from recbole.utils import get_trainer as get_recbole_trainer
 
-from recbole_residual.compat import tensorboard_under
-from recbole_residual.evaluator import register
-from recbole_residual.trainer.checkpoint import (
+from recbole_residual.checkpoint.writing import (
     BEST_FILE,
     RESUME_FILE,
     load_checkpoint,
     save_checkpoint,
 )
+from recbole_residual.compat import tensorboard_under
+from recbole_residual.evaluator import register
 
 if TYPE_CHECKING:
     from recbole.trainer import Trainer as _Parent

@@ -12,9 +12,9 @@ from typing import Any
 import pandas as pd
 
 from recbole_residual.probe import choose_alpha, select_alpha, sweep_alpha
-from recbole_residual.probe.run import FOLDER as PROBE_FOLDER
-from recbole_residual.probe.run import UNAVAILABLE
-from recbole_residual.probe.setting import Reach
+from recbole_residual.probe.engine.setting import Reach
+from recbole_residual.probe.run_probes import FOLDER as PROBE_FOLDER
+from recbole_residual.probe.run_probes import UNAVAILABLE
 from recbole_residual.tune.space import AlphaSearch
 
 FOLDER = "alpha"

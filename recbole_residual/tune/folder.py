@@ -15,9 +15,9 @@ from typing import Any, Union
 
 from filelock import FileLock, Timeout
 
-from recbole_residual.config_check import ConfigError
+from recbole_residual.errors import ConfigError
 from recbole_residual.files import write_text
-from recbole_residual.run_folder import RunFolder
+from recbole_residual.run.folder import RunFolder
 
 MANIFEST_FILE = "tune.json"
 

@@ -15,8 +15,9 @@ from unittest import mock
 
 import numpy as np
 
-from recbole_residual.config import ResidualConfig
-from recbole_residual.config_check import ConfigError, check_keys
+from recbole_residual.config.checks import check_keys
+from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.errors import ConfigError
 from recbole_residual.tune.folder import TrialDefinition
 from recbole_residual.tune.space import Space
 
@@ -150,7 +151,7 @@ class Plan:
             names = (base.config["model"], base.config["dataset"])
             if names == (point.get("model", names[0]), point.get("dataset", names[1])):
                 return base.trial(number, point)
-        raise ValueError(f"no model and dataset of this plan are those of {dict(point)}.")
+        raise ConfigError(f"no model and dataset of this plan are those of {dict(point)}.")
 
     def trials(self, space: Space) -> list[TrialDefinition]:
         """The trials of a grid or of a random search, each different training once."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Callable
 from unittest import mock
 
+from recbole_residual.errors import MissingPackageError, RayDiedError
+
 try:
     import ray
     from ray import tune as ray_tune
@@ -52,14 +54,6 @@ _ENVIRONMENT = {
     "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",  # a trial that failed has no score to report
     "RAY_AIR_NEW_OUTPUT": "0",  # this package prints the table
 }
-
-
-class MissingPackageError(ValueError):
-    """A package that the search needs is not installed."""
-
-
-class RayDiedError(RuntimeError):
-    """Ray's process on this machine is gone, and every trial with it."""
 
 
 @dataclass(frozen=True)

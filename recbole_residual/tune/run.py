@@ -13,7 +13,7 @@ from typing import Any, Union
 
 import pandas as pd
 
-from recbole_residual.config_check import ConfigError
+from recbole_residual.errors import ConfigError
 from recbole_residual.files import write_text
 from recbole_residual.model.registry import MODELS, get_model
 from recbole_residual.report import compare

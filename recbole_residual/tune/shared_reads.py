@@ -15,7 +15,7 @@ from recbole.data.dataset import Dataset
 
 from recbole_residual.data import create_dataset
 from recbole_residual.data import dataset as dataset_module
-from recbole_residual.download import ensure_dataset_files
+from recbole_residual.data.download import ensure_dataset_files
 
 
 class _FilesReadError(Exception):

@@ -16,8 +16,9 @@ from typing import Any, Union
 import numpy as np
 import yaml
 
+from recbole_residual.config.property_files import properties_dir
+from recbole_residual.errors import SpaceError
 from recbole_residual.probe import DEFAULT_ALPHAS, DEFAULT_EPSILONS
-from recbole_residual.property_files import properties_dir
 from recbole_residual.tune import ray_api
 
 SEARCHES = ("random", "grid", "optuna", "hyperopt")
@@ -34,10 +35,6 @@ _ARGUMENTS = {
 """Ray Tune's distributions over numbers, and how many arguments each takes."""
 
 _RUN_HYPER_LINE = re.compile(r"(\S+)\s+(choice|uniform|quniform|loguniform)\s+(\S.*)")
-
-
-class SpaceError(ValueError):
-    """A search space that cannot be used, with what is wrong with it."""
 
 
 @dataclass(frozen=True)

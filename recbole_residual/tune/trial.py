@@ -13,11 +13,11 @@ from typing import Any, Callable
 import torch
 
 from recbole_residual import compat
-from recbole_residual.config import ResidualConfig
+from recbole_residual.checkpoint.writing import load_checkpoint
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.evaluator import register
 from recbole_residual.model import register_model
-from recbole_residual.quick_start import Session, load_run, open_session, resume_run
-from recbole_residual.trainer.checkpoint import load_checkpoint
+from recbole_residual.run.train import Session, load_run, open_session, resume_run
 from recbole_residual.trainer.trainer import get_trainer
 from recbole_residual.tune import ray_api
 from recbole_residual.tune.alpha import AlphaQuestions, plain_values

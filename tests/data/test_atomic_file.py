@@ -7,12 +7,8 @@ import pandas as pd
 import pytest
 
 from recbole_residual.data import atomic_file
-from recbole_residual.data.atomic_file import (
-    AtomicFileError,
-    check_times,
-    read_atomic_file,
-    read_header,
-)
+from recbole_residual.data.atomic_file import check_times, read_atomic_file, read_header
+from recbole_residual.errors import AtomicFileError
 
 
 def write(tmp_path, text, name="x.inter", encoding="utf-8"):

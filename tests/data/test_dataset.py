@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from recbole_residual.data import SequenceDataset, create_dataset, data_preparation
-from recbole_residual.data.atomic_file import AtomicFileError
+from recbole_residual.errors import AtomicFileError
 from tests.data.conftest import random_inter, write_inter
 
 

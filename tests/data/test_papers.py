@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recbole_residual.config import ResidualConfig
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import create_dataset, data_preparation, split_statistics
 
 DATA = os.environ.get("RECBOLE_RESIDUAL_DATA")

@@ -8,8 +8,8 @@ import pytest
 import recbole
 import yaml
 
-from recbole_residual.config import ResidualConfig
-from recbole_residual.property_files import properties_dir
+from recbole_residual.config.property_files import properties_dir
+from recbole_residual.config.residual_config import ResidualConfig
 
 DATASETS = sorted(path.stem for path in (properties_dir() / "dataset").glob("*.yaml"))
 PAPERS = {

@@ -10,9 +10,10 @@ from recbole.model.layers import MultiHeadAttention, TransformerEncoder
 from recbole.model.sequential_recommender import GRU4Rec, SASRec
 from torch import nn
 
-from recbole_residual.decomposition import TrainingModeError, capture, observe
+from recbole_residual.decomposition import capture, observe
 from recbole_residual.decomposition.blocks import AttentionState, model_layers, tapped
-from recbole_residual.model.residual import NoAttentionError, scale_residual
+from recbole_residual.errors import NoAttentionError, TrainingModeError
+from recbole_residual.model.residual import scale_residual
 from recbole_residual.model.sasrec_residual import SASRecResidual
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 from tests.decomposition.cases import make_case

@@ -10,9 +10,9 @@ from recbole.model.sequential_recommender import GRU4Rec, SASRec
 from torch import nn
 
 from recbole_residual.decomposition import decompose, decompose_dataset
-from recbole_residual.decomposition.blocks import TrainingModeError
 from recbole_residual.decomposition.gate import find_gru, observe_gates
 from recbole_residual.decomposition.result import Decomposition
+from recbole_residual.errors import TrainingModeError
 from recbole_residual.model import GRU4RecResidual
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 
 from recbole_residual.decomposition.maps import attention_map, contribution_map
-from recbole_residual.decomposition.positions import recent_positions
+from recbole_residual.decomposition.masks import recent_positions
 from tests.decomposition.cases import Case, cases, make_case
 from tests.decomposition.direct import direct_map
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from recbole_residual.quick_start import run_recbole_residual
+from recbole_residual.run.train import run_recbole_residual
 from tests.conftest import SMALL
 
 PAGE = Path(__file__).parents[2] / "docs" / "decomposition.md"

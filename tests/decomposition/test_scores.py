@@ -8,8 +8,8 @@ import pytest
 import torch
 from recbole.model.sequential_recommender import SASRec
 
-from recbole_residual.decomposition import TrainingModeError, score_shares
-from recbole_residual.decomposition.scores import NonlinearScoreError
+from recbole_residual.decomposition import score_shares
+from recbole_residual.errors import NonlinearScoreError, TrainingModeError
 from recbole_residual.model.residual import scale_residual
 from recbole_residual.model.sasrec_residual import SASRecResidual
 from tests.conftest import TinyDataset, random_interaction, tiny_config

@@ -11,12 +11,12 @@ from recbole.model.sequential_recommender import SASRec
 from recbole_residual.decomposition import (
     RatioStatistics,
     RecentMap,
-    TrainingModeError,
     capture,
     decompose,
     decompose_dataset,
     observe,
 )
+from recbole_residual.errors import TrainingModeError
 from recbole_residual.model.residual import scale_residual
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 from tests.decomposition.conftest import LENGTH, tiny_interaction

@@ -9,12 +9,8 @@ from recbole.model.general_recommender import BPR
 from recbole.model.sequential_recommender import CORE, GRU4Rec, SASRec
 from recbole.trainer import Trainer
 
-from recbole_residual.evaluator import (
-    UnavailableMetricError,
-    check_metrics,
-    metric_problem,
-    result_keys,
-)
+from recbole_residual.errors import UnavailableMetricError
+from recbole_residual.evaluator import check_metrics, metric_problem, result_keys
 from recbole_residual.model.registry import get_model
 
 Sessions = Callable[..., Any]

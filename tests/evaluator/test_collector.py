@@ -15,17 +15,12 @@ from recbole.evaluator import Collector, DataStruct, Evaluator
 from recbole.evaluator.register import metrics_dict
 from recbole.utils import init_seed
 
-from recbole_residual.config import ResidualConfig
-from recbole_residual.evaluator import (
-    HistoryMaskedError,
-    NaNScoreError,
-    NotObservedError,
-    ResidualCollector,
-    observing,
-)
+from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.errors import HistoryMaskedError, NaNScoreError, NotObservedError
+from recbole_residual.evaluator import ResidualCollector, observing
 from recbole_residual.evaluator.base_metric import SequenceMetric
 from recbole_residual.evaluator.collector import BatchedStruct, sequence_rows
-from recbole_residual.evaluator.positions import position_scores
+from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.model.residual import MODELS_WITH_ATTENTION, scale_residual
 from tests.evaluator import naive
 

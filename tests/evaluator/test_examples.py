@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 import yaml
 
-from recbole_residual.config import ResidualConfig
+from recbole_residual.config.residual_config import ResidualConfig
 from tests.evaluator.conftest import SETTINGS
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

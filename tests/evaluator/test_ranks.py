@@ -6,8 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recbole_residual.errors import NaNScoreError
 from recbole_residual.evaluator import ranks
-from recbole_residual.evaluator.ranks import NaNScoreError, rank_of, refuse_nan
+from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from tests.evaluator import naive
 
 

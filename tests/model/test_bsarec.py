@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recbole.model.sequential_recommender import SASRec
 
-from recbole_residual.config import ResidualConfig
-from recbole_residual.config_check import ConfigError
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.decomposition import observe
 from recbole_residual.decomposition.result import Decomposition
+from recbole_residual.errors import ConfigError
 from recbole_residual.model import BSARec, BSARecResidual
 from recbole_residual.model.bsarec import FrequencyLayer
 from recbole_residual.model.residual import residual_alpha, scale_residual

@@ -13,8 +13,8 @@ from recbole.data.interaction import Interaction
 from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
-from recbole_residual.config import ResidualConfig
-from recbole_residual.config_check import ConfigError
+from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.errors import ConfigError
 from recbole_residual.model import SASRecResidual, SASRecUniform
 from recbole_residual.model.controls import rotate
 from recbole_residual.model.fast_forward import can_run_fast

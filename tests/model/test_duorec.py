@@ -13,10 +13,10 @@ from recbole.data.interaction import Interaction
 from recbole.model.sequential_recommender import SASRec
 
 from recbole_residual.model import DuoRec, DuoRecResidual, SASRecResidual
+from recbole_residual.model.contrast_sampler import ItemSequences
 from recbole_residual.model.duorec import info_nce
 from recbole_residual.model.objective import target_list_field
-from recbole_residual.model.same_target import ItemSequences
-from recbole_residual.quick_start import run_recbole_residual
+from recbole_residual.run.train import run_recbole_residual
 from tests.conftest import SMALL, TinyDataset, random_interaction, tiny_config
 
 DUO = {"lmd": 0.3, "lmd_sem": 0.2, "contrast": "us", "tau": 0.7, "sim": "dot"}

@@ -9,13 +9,9 @@ import torch
 from recbole.model.sequential_recommender import GRU4Rec, SASRec
 from torch import nn
 
+from recbole_residual.errors import NoAttentionError
 from recbole_residual.model import GRU4RecResidual
-from recbole_residual.model.residual import (
-    NoAttentionError,
-    neutral_alpha,
-    residual_alpha,
-    scale_residual,
-)
+from recbole_residual.model.residual import neutral_alpha, residual_alpha, scale_residual
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 
 SIZES = {

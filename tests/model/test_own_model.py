@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_residual.config import ResidualConfig
-from recbole_residual.config_check import ConfigError
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.decomposition import decompose
+from recbole_residual.errors import ConfigError
 from recbole_residual.model import registry
-from recbole_residual.quick_start import load_run, run_recbole_residual
+from recbole_residual.run.train import load_run, run_recbole_residual
 from tests.conftest import SMALL
 
 ROOT = Path(__file__).parents[2]

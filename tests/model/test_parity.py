@@ -11,8 +11,8 @@ from recbole.data import create_dataset, data_preparation
 from recbole.trainer import Trainer
 from recbole.utils import get_model, init_seed
 
-from recbole_residual.config import ResidualConfig
-from recbole_residual.quick_start import open_session
+from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.run.train import open_session
 from recbole_residual.trainer.trainer import get_trainer
 from tests.conftest import SMALL
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 from recbole.model.sequential_recommender import SASRec
 
+from recbole_residual.errors import UnknownModelError
 from recbole_residual.model import registry
-from recbole_residual.model.registry import UnknownModelError, get_model, register_model
+from recbole_residual.model.registry import get_model, register_model
 
 
 def test_own_models_first_then_recboles() -> None:

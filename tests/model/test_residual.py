@@ -14,12 +14,8 @@ from recbole.model.sequential_recommender import BERT4Rec, GRU4Rec, SASRec
 from torch import nn
 
 from recbole_residual import SASRecResidual, residual_alpha, scale_residual
-from recbole_residual.model.residual import (
-    NoAttentionError,
-    attention_blocks,
-    check_alpha,
-    feed_forward_blocks,
-)
+from recbole_residual.errors import NoAttentionError
+from recbole_residual.model.residual import attention_blocks, check_alpha, feed_forward_blocks
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 
 

@@ -10,8 +10,9 @@ from recbole.model.layers import MultiHeadAttention
 from recbole.model.sequential_recommender import BERT4Rec, GRU4Rec, LightSANs, SASRec
 from torch import nn
 
-from recbole_residual.model.residual import NoAttentionError, scale_residual
-from recbole_residual.model.switches import NoSwitchError, uniform_attention, without_position
+from recbole_residual.errors import NoAttentionError, NoSwitchError
+from recbole_residual.model.residual import scale_residual
+from recbole_residual.model.switches import uniform_attention, without_position
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 
 

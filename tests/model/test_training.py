@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from recbole_residual.config import ResidualConfig
-from recbole_residual.config_check import ConfigError
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import create_dataset, data_preparation
+from recbole_residual.errors import ConfigError
 from recbole_residual.model import get_model
-from recbole_residual.quick_start import load_run, run_recbole_residual
+from recbole_residual.run.train import load_run, run_recbole_residual
 from tests.conftest import SMALL
 
 SASREC = {"hidden_size": 16, "inner_size": 32}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recbole_residual.quick_start import run_recbole_residual
+from recbole_residual.run.train import run_recbole_residual
 from tests.conftest import SMALL
 
 

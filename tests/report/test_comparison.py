@@ -14,7 +14,7 @@ from scipy import stats
 
 from recbole_residual import compare
 from recbole_residual.command import main
-from recbole_residual.config_check import ConfigError
+from recbole_residual.errors import ConfigError
 from recbole_residual.report import RunRecord
 from recbole_residual.report.comparison import paired_test
 from tests.report.test_page import SECTIONS, Page

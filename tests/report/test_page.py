@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 
 from recbole_residual.command import main
-from recbole_residual.config_check import ConfigError
+from recbole_residual.errors import ConfigError
 from recbole_residual.report import report
-from recbole_residual.run_folder import RunFolder
+from recbole_residual.run.folder import RunFolder
 
 SECTIONS = [
     "dataset",

@@ -8,10 +8,10 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from recbole_residual.config_check import ConfigError
+from recbole_residual.errors import ConfigError
 from recbole_residual.probe import ProbeResult
 from recbole_residual.report import RunRecord
-from recbole_residual.run_folder import RunFolder
+from recbole_residual.run.folder import RunFolder
 
 
 @pytest.fixture

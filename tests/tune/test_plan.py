@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from recbole_residual.config_check import ConfigError
+from recbole_residual.errors import ConfigError
 from recbole_residual.tune.plan import Plan, fingerprint
 from recbole_residual.tune.space import Space
 from tests.tune.conftest import TINY

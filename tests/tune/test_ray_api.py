@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from recbole_residual.errors import RayDiedError
 from recbole_residual.tune import ray_api
 from recbole_residual.tune.folder import TrialDefinition
-from recbole_residual.tune.ray_api import RayDiedError, Resources
+from recbole_residual.tune.ray_api import Resources
 from recbole_residual.tune.searcher import PlannedSearcher
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +78,7 @@ def together(key: str, number: int, folder: str) -> dict[str, Any]:
     import sys
 
     sys.argv += ["--epochs=77", "--gpu_id=3"]  # a worker has flags of its own
-    from recbole_residual.config import ResidualConfig
+    from recbole_residual.config.residual_config import ResidualConfig
 
     config = ResidualConfig("SASRecResidual", "ml-100k")
     return {

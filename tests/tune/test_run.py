@@ -13,7 +13,7 @@ pytest.importorskip("ray")
 
 from recbole_residual.model import SASRecResidual
 from recbole_residual.model.registry import MODELS
-from recbole_residual.quick_start import run_recbole_residual
+from recbole_residual.run.train import run_recbole_residual
 from recbole_residual.tune import run_benchmark, run_tune, table
 from recbole_residual.tune.folder import TuneFolder
 from recbole_residual.tune.ray_api import Resources
@@ -225,7 +225,7 @@ def test_a_benchmark_trains_and_tests_everything(tmp_path: Path) -> None:
 
 def test_nobody_else_can_work_on_a_folder(tmp_path: Path, tuned) -> None:
     _, folder, _ = tuned
-    from recbole_residual.config_check import ConfigError
+    from recbole_residual.errors import ConfigError
 
     with folder.claimed(), pytest.raises(ConfigError, match="another process"):
         resume_tune(folder.path)

@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("ray")
 
+from recbole_residual.errors import MissingPackageError
 from recbole_residual.tune import ray_api
 from recbole_residual.tune.folder import TrialDefinition
-from recbole_residual.tune.ray_api import MissingPackageError, Searcher
+from recbole_residual.tune.ray_api import Searcher
 from recbole_residual.tune.searcher import PlannedSearcher, Suggestions
 from recbole_residual.tune.space import Space
 

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from recbole_residual.config import ResidualConfig
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import create_dataset
 from recbole_residual.data import dataset as dataset_module
-from recbole_residual.download import DatasetNotFoundError
+from recbole_residual.errors import DatasetNotFoundError
 from recbole_residual.tune.shared_reads import SharedReads
 
 

@@ -9,9 +9,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recbole_residual.config.property_files import properties_dir
+from recbole_residual.errors import SpaceError
 from recbole_residual.model import GRU4RecResidual, SASRecResidual
-from recbole_residual.property_files import properties_dir
-from recbole_residual.tune.space import AlphaSearch, Space, SpaceError, default_space, is_run_hyper
+from recbole_residual.tune.space import AlphaSearch, Space, default_space, is_run_hyper
 
 
 def test_a_yaml_space_is_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recbole_residual.quick_start import load_run, run_recbole_residual
+from recbole_residual.run.train import load_run, run_recbole_residual
 from recbole_residual.tune import trial as trial_module
 from recbole_residual.tune.folder import Manifest, TrialDefinition, TuneFolder
 from recbole_residual.tune.plan import Plan

@@ -1,0 +1,1 @@
+"""The configuration: its keys, RecBole's Config extended, and the yaml files."""

@@ -1,0 +1,1 @@
+"""A checkpoint diagnosed, a sequence explained."""

@@ -1,0 +1,248 @@
+"""Choosing alpha on validation data; the test data is read once, afterwards.
+
+Reference:
+    Kozaki et al. "Residual Dominance as a Structural Account of Last-Item Reliance in Causal
+    Self-Attention Recommenders", 2026 (validation-based choice of alpha).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Callable, ClassVar, Union
+
+import pandas as pd
+
+from recbole_residual.decomposition.stages import stages_of
+from recbole_residual.errors import ProbeError
+from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, AlphaSweep, sweep_alpha
+from recbole_residual.probe.engine.setting import DEFAULT_ALPHAS, Setting
+from recbole_residual.probe.result import ProbeResult
+
+DEFAULT_EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+"""Accuracy that may be given up, as shares of HR@k(1): the curve of the report."""
+
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class AlphaChoice:
+    """The row of a sweep that the rule chooses.
+
+    Attributes:
+        row: its number.
+        unscaled: number of the row of the unchanged model.
+        setting: its residual factors.
+        epsilon: share of HR@k(1) that may be given up.
+        k: the cut-off of RecoveryRate and HR.
+        feasible: which rows of the sweep keep enough accuracy.
+        reason: in words, why this one.
+    """
+
+    row: int
+    unscaled: int
+    setting: Setting
+    epsilon: float
+    k: int
+    feasible: tuple[bool, ...]
+    reason: str
+
+    @property
+    def alpha(self) -> Union[float, list[float]]:
+        """The chosen alpha: one number if it is the same in every layer, else one per layer."""
+        return _in_short(self.setting.alpha)
+
+
+def select_alpha(valid_sweep: AlphaSweep, epsilon: float = 0.05, k: int = 10) -> AlphaChoice:
+    r"""Choose alpha from a sweep on validation data.
+
+    .. math::
+        \alpha^* = \arg\max_\alpha \mathrm{RecoveryRate@}k(\alpha)
+        \quad\text{subject to}\quad \mathrm{HR@}k(\alpha) \ge (1 - \epsilon)\,\mathrm{HR@}k(1)
+
+    Ties go to the alpha closest to 1 (with one per layer, the least sum of distances), between
+    equally close ones to the first of the sweep. If only alpha = 1 is feasible, it is chosen.
+
+    Args:
+        valid_sweep: a sweep that holds the unchanged model; of any kind (per layer, feed-forward).
+        epsilon: share of HR@k(1) that may be given up, from 0 to below 1.
+        k: the cut-off; one of the sweep's.
+
+    Raises:
+        ValueError: if the sweep does not hold the unchanged model or k, or epsilon is out of range.
+    """
+    unscaled = valid_sweep.unscaled
+    if unscaled is None:
+        raise ProbeError("the sweep does not hold the unchanged model: add alpha = 1 to the grid.")
+    if k not in valid_sweep.topk:
+        raise ProbeError(f"k = {k} is not in the sweep, whose topk is {list(valid_sweep.topk)}.")
+    if not 0 <= epsilon < 1:
+        raise ProbeError(f"epsilon = {epsilon!r} is not usable: a share from 0 to below 1.")
+    hit = valid_sweep.frame[f"hit@{k}"].tolist()
+    rate = valid_sweep.frame[f"recoveryrate@{k}"].tolist()
+    needed = (1 - epsilon) * hit[unscaled] - _ROUNDING
+    feasible = tuple(value >= needed for value in hit)
+
+    def preference(row: int) -> tuple[float, float]:
+        return (-rate[row], valid_sweep.distance(valid_sweep.settings[row]))
+
+    candidates = [row for row, usable in enumerate(feasible) if usable]
+    if math.isnan(rate[unscaled]):
+        chosen, reason = unscaled, "no recoverable base on validation: alpha stays as it is"
+    elif candidates == [unscaled]:
+        chosen, reason = unscaled, "nothing else keeps enough accuracy"
+    else:
+        chosen = min(candidates, key=preference)
+        reason = f"highest RecoveryRate@{k} of {len(candidates)} feasible"
+    return AlphaChoice(chosen, unscaled, valid_sweep.settings[chosen], epsilon, k, feasible, reason)
+
+
+@dataclass(frozen=True)
+class AlphaSelection(ProbeResult):
+    """The outcome of :func:`choose_alpha`: one row per epsilon.
+
+    Columns: ``epsilon``; ``alpha`` chosen on validation and its ``valid_...`` and ``test_...``
+    figures; ``oracle_alpha``, the same rule applied to the test data, and its ``oracle_...``
+    figures, for comparison only; ``unscaled_...``, the test figures of the unchanged model.
+
+    Attributes:
+        choice: the choice at the epsilon asked for.
+        valid_sweep: the sweep it was made from.
+        test_sweep: the sweep on the test data, read after every choice was made.
+    """
+
+    name: ClassVar[str] = "alpha_selection"
+
+    choice: AlphaChoice | None = None
+    valid_sweep: AlphaSweep | None = None
+    test_sweep: AlphaSweep | None = None
+
+    def short_frame(self) -> pd.DataFrame:
+        """Epsilon, the two alphas, and HR and RecoveryRate of each."""
+        metrics = ("hit@", "recoveryrate@")
+        shown = [
+            name
+            for name in self.columns
+            if "_" not in name
+            or name == "oracle_alpha"
+            or name.partition("_")[2].startswith(metrics)
+        ]
+        return self.frame[shown]
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The curve over epsilon, and the two sweeps behind it."""
+        tables = super().tables()
+        for part, sweep in (("valid", self.valid_sweep), ("test", self.test_sweep)):
+            if sweep is not None:
+                tables[f"{self.name}_{part}_sweep"] = sweep.frame
+        return tables
+
+
+def choose_alpha(
+    model: Any,
+    valid_data: Any,
+    test_data: Union[Any, Callable[[], Any]],
+    *,
+    alphas: Sequence[float] = DEFAULT_ALPHAS,
+    epsilon: float = 0.05,
+    epsilons: Sequence[float] = DEFAULT_EPSILONS,
+    k: int = 10,
+    topk: Sequence[int] = DEFAULT_TOPK,
+    per_layer: bool = False,
+    residual: str | None = None,
+    show_progress: bool = False,
+) -> AlphaSelection:
+    """Choose alpha on validation data, then read the test data, once.
+
+    Args:
+        model: a RecBole sequential model.
+        valid_data: a RecBole loader for full ranking.
+        test_data: another one, or a function that makes it. It is not touched before the choice.
+        alphas: the grid; it must hold 1.
+        epsilon: share of HR@k(1) that may be given up.
+        epsilons: further values, for the curve.
+        k: the cut-off of the rule.
+        topk: the values of k of the sweeps; ``k`` is one of them.
+        per_layer: choose one alpha per layer.
+        residual: which residuals to scale, as in :func:`~recbole_residual.probe.sweep_alpha`.
+        show_progress: show progress bars.
+
+    Returns:
+        AlphaSelection: a row for ``epsilon`` and each of ``epsilons``.
+
+    Raises:
+        ValueError: as :func:`select_alpha`.
+    """
+
+    def sweep(data: Any) -> AlphaSweep:
+        return sweep_alpha(
+            model,
+            data,
+            alphas,
+            topk,
+            per_layer=per_layer,
+            residual=residual,
+            show_progress=show_progress,
+        )
+
+    valid_sweep = sweep(valid_data)
+    curve = sorted({float(value) for value in (*epsilons, epsilon)})
+    choices = [select_alpha(valid_sweep, value, k) for value in curve]
+    # Every choice is made; only now is the test data read.
+    test = test_data() if callable(test_data) else test_data
+    test_sweep = sweep(test)
+    oracles = [select_alpha(test_sweep, value, k) for value in curve]
+
+    columns = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
+    # The stage that alpha moves; a GRU has one stage only.
+    stage = "res" if "res" in stages_of(model) else stages_of(model)[0]
+    columns += [f"hrli@{min(topk)}", f"mixingratio_{stage}_last"]
+    unscaled = test_sweep.settings.index(valid_sweep.settings[choices[0].unscaled])
+    rows = []
+    for choice, oracle in zip(choices, oracles):
+        row: dict[str, Any] = {"epsilon": choice.epsilon}
+        for name, picked in (("alpha", choice), ("oracle_alpha", oracle)):
+            row[name] = _in_text(picked.setting, residual == "feed_forward")
+        for part, of_part, at in (
+            ("valid", valid_sweep, choice.row),
+            ("test", test_sweep, choice.row),
+            ("oracle", test_sweep, oracle.row),
+            ("unscaled", test_sweep, unscaled),
+        ):
+            row.update({f"{part}_{name}": of_part.frame[name].iloc[at] for name in columns})
+        rows.append(row)
+    notes = [f"Validation: {note}" for note in valid_sweep.notes]
+    notes += [f"Test: {note}" for note in test_sweep.notes if note not in valid_sweep.notes]
+    choice = choices[curve.index(epsilon)]
+    about = {
+        **valid_sweep.about,
+        "n_valid_sequences": valid_sweep.about["n_sequences"],
+        "n_test_sequences": test_sweep.about["n_sequences"],
+        "k": k,
+        "epsilon": epsilon,
+        "alpha": choice.alpha,
+        "reason": choice.reason,
+    }
+    del about["n_sequences"]
+    return AlphaSelection(
+        frame=pd.DataFrame(rows),
+        about=about,
+        notes=notes,
+        choice=choice,
+        valid_sweep=valid_sweep,
+        test_sweep=test_sweep,
+    )
+
+
+def _in_short(factors: Sequence[float]) -> Union[float, list[float]]:
+    return factors[0] if len(set(factors)) == 1 else list(factors)
+
+
+def _in_text(setting: Setting, feed_forward: bool) -> Any:
+    factors = setting.feed_forward if feed_forward else setting.alpha
+    if not factors:
+        return math.nan
+    if len(set(factors)) == 1:
+        return factors[0]
+    return " ".join(f"{factor:g}" for factor in factors)

@@ -1,0 +1,226 @@
+"""The alpha sweep: what a model does as its residual is scaled, without retraining.
+
+Reference:
+    Kozaki et al. "Residual Dominance as a Structural Account of Last-Item Reliance in Causal
+    Self-Attention Recommenders", 2026 (residual scaling, recovery).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from recbole_residual.errors import ProbeError
+from recbole_residual.probe.engine.counts import Evaluation
+from recbole_residual.probe.engine.evaluation import evaluate_settings
+from recbole_residual.probe.engine.setting import (
+    DEFAULT_ALPHAS,
+    Reach,
+    Setting,
+    current_setting,
+    sweep_settings,
+)
+from recbole_residual.probe.result import ProbeResult
+
+DEFAULT_TOPK = (1, 5, 10, 20)
+"""The values of k."""
+
+
+@dataclass(frozen=True)
+class AlphaSweep(ProbeResult):
+    """One row per setting of the residual factors.
+
+    Columns ``alpha`` and ``feed_forward`` hold the factor where all layers have the same, with
+    per-layer factors there are ``alpha_1``, ``alpha_2``, ... instead. The others are named as in
+    this package's evaluation: ``hit@k``, ``ndcg@k``, ``mrr@k``, ``hrli@k``, ``hrl2i@k``,
+    ``mixingratio_attn``, ``mixingratio_res``, ``mixingratio_ln`` (``mixingratio_gate`` for
+    GRU4RecResidual) and the same with ``_last``, each also by layer (``..._layer_1``),
+    ``recoveryrate@k`` and ``recoverybase@k``.
+
+    Attributes:
+        settings: the factors of each row.
+        neutral_alpha: the alpha of the unchanged model.
+        topk: the values of k.
+    """
+
+    name: ClassVar[str] = "alpha_sweep"
+
+    settings: tuple[Setting, ...] = ()
+    neutral_alpha: float = 1.0
+    topk: tuple[int, ...] = DEFAULT_TOPK
+
+    def short_frame(self) -> pd.DataFrame:
+        """The factors and one column of each kind of metric."""
+        k = 10 if 10 in self.topk else self.topk[-1]
+        factors = [name for name in self.columns if name.startswith(("alpha", "feed_forward"))]
+        accuracy = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
+        ratios = [
+            name
+            for name in self.columns
+            if name.startswith("mixingratio") and "_last" not in name and "_layer" not in name
+        ]
+        shown = [*factors, *accuracy[:2], f"hrli@{min(self.topk)}", *ratios, *accuracy[2:]]
+        return self.frame[shown]
+
+    @property
+    def unscaled(self) -> int | None:
+        """Row of the unchanged model; None if the sweep does not hold it."""
+        for row, setting in enumerate(self.settings):
+            if self.distance(setting) == 0:
+                return row
+        return None
+
+    def distance(self, setting: Setting) -> float:
+        """How far a setting is from the unchanged model, summed over its factors."""
+        return sum(abs(self.neutral_alpha - alpha) for alpha in setting.alpha) + sum(
+            abs(1 - factor) for factor in setting.feed_forward
+        )
+
+
+@dataclass(frozen=True)
+class LayerGrid(AlphaSweep):
+    """A sweep over every combination of one alpha per layer."""
+
+    name: ClassVar[str] = "layer_grid"
+
+    def short_frame(self) -> pd.DataFrame:
+        """NDCG with the factor of the last layer across and the others down."""
+        k = 10 if 10 in self.topk else self.topk[-1]
+        factors = [name for name in self.columns if name.startswith("alpha_")]
+        factors = factors or [name for name in self.columns if name.startswith("feed_forward_")]
+        if not factors:  # one layer
+            return super().short_frame()
+        *down, across = factors
+        metric = f"ndcg@{k}"
+        grid = self.frame.pivot(index=down, columns=across, values=metric).reset_index()
+        grid.columns = [
+            name if name in down else f"{metric}, {across} = {name}" for name in grid.columns
+        ]
+        return grid
+
+
+@dataclass(frozen=True)
+class FeedForwardSweep(AlphaSweep):
+    """A sweep that scales the residual around the feed-forward blocks as well, or only that."""
+
+    name: ClassVar[str] = "feed_forward_sweep"
+
+
+def sweep_alpha(
+    model: Any,
+    data: Any,
+    alphas: Sequence[float] = DEFAULT_ALPHAS,
+    topk: Sequence[int] = DEFAULT_TOPK,
+    *,
+    per_layer: bool = False,
+    residual: str | None = None,
+    show_progress: bool = False,
+) -> AlphaSweep:
+    """Evaluate a trained model under residual factors, all of them in one pass.
+
+    Every figure is that of a plain evaluation at that alpha: ranks are equal, mixing ratios to
+    1e-5, whatever the batch size.
+
+    Args:
+        model: a RecBole sequential model.
+        data: a RecBole loader for full ranking, such as the test data; or the same attribute of a
+            :class:`~recbole_residual.run.train.Session`.
+        alphas: the grid.
+        topk: the values of k.
+        per_layer: every combination of one alpha per layer instead of one for all layers.
+        residual: which residuals to scale: ``attention``, ``feed_forward`` or ``both``; by default
+            those that the model's own ``alpha`` scales.
+        show_progress: show a progress bar.
+
+    Returns:
+        AlphaSweep: a row per setting. For a model with alpha out of reach (GRU4Rec) one row, that
+        of the model as it is, and a note.
+
+    Raises:
+        ProbeDataError: if the loader ranks sampled items only.
+        HistoryMaskedError: if the loader takes items of the input out of the ranking.
+        NaNScoreError: if a score is NaN.
+        ValueError: if the grid is not usable.
+
+    Example:
+        >>> session = load_run("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
+        >>> sweep_alpha(session.model, session.test_data).to_frame()  # doctest: +SKIP
+    """
+    reach = Reach.of(model)
+    notes = []
+    if reach.n_alpha:
+        settings = sweep_settings(reach, alphas, residual, per_layer)
+    else:
+        settings = [current_setting(model)]
+        notes.append(
+            f"alpha is out of reach: {type(model).__name__} has no attention residual and no added "
+            "skip. The one row is the model as it is."
+        )
+    ks = check_topk(topk, model)
+    evaluation = evaluate_settings(
+        model, data, settings, ks, title="Sweep alpha", show_progress=show_progress
+    )
+    frame = pd.concat([_factors(settings), _figures(evaluation, len(settings))], axis=1)
+    scaled = residual or ("both" if reach.joint else "attention")
+    kind = AlphaSweep if scaled == "attention" else FeedForwardSweep
+    return (LayerGrid if per_layer else kind)(
+        frame=frame,
+        about={
+            "model": type(model).__name__,
+            "residual": scaled,
+            "n_sequences": evaluation.tally.n_sequences,
+            "topk": list(ks),
+        },
+        notes=notes + evaluation.notes + base_notes(evaluation),
+        settings=tuple(settings),
+        neutral_alpha=reach.neutral_alpha,
+        topk=ks,
+    )
+
+
+def check_topk(topk: Sequence[int], model: Any) -> tuple[int, ...]:
+    """Check the values of k.
+
+    Raises:
+        ValueError: if one is not between 1 and the number of items, or given twice.
+    """
+    n_items = model.n_items - 1
+    if not topk or len(set(topk)) < len(topk) or not all(1 <= k <= n_items for k in topk):
+        raise ProbeError(
+            f"topk = {list(topk)!r} is not usable: different whole numbers from 1 to the number "
+            f"of items, {n_items}."
+        )
+    return tuple(int(k) for k in topk)
+
+
+def base_notes(evaluation: Evaluation) -> list[str]:
+    """A note for every k whose recoverable base is empty."""
+    tally = evaluation.tally
+    figures = tally.metrics(0)
+    empty = [k for k in tally.topk if not figures[f"recoverybase@{k}"]]
+    if not empty or not tally.reads_positions:
+        return []
+    listed = ", ".join(str(k) for k in empty)
+    return [f"The recoverable base is empty for k = {listed}: RecoveryRate is not defined there."]
+
+
+def _figures(evaluation: Evaluation, n_settings: int) -> pd.DataFrame:
+    return pd.DataFrame([evaluation.tally.metrics(index) for index in range(n_settings)])
+
+
+def _factors(settings: Sequence[Setting]) -> pd.DataFrame:
+    """The columns that say what a row is."""
+    columns: dict[str, list[float]] = {}
+    for name in ("alpha", "feed_forward"):
+        factors = [getattr(setting, name) for setting in settings]
+        if not factors[0]:
+            continue
+        if all(len(set(of_row)) == 1 for of_row in factors):
+            columns[name] = [of_row[0] for of_row in factors]
+        else:
+            for layer, of_layer in enumerate(zip(*factors), start=1):
+                columns[f"{name}_{layer}"] = list(of_layer)
+    return pd.DataFrame(columns, index=range(len(settings)))

@@ -1,0 +1,167 @@
+"""What stands at the positions before the last: mixing ratio and accuracy read from each.
+
+Reference:
+    Kozaki et al. "Residual Dominance as a Structural Account of Last-Item Reliance in Causal
+    Self-Attention Recommenders", 2026 (recovery).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+
+from recbole_residual.decomposition.observer import observe
+from recbole_residual.decomposition.result import Decomposition
+from recbole_residual.decomposition.stages import stages_of
+from recbole_residual.decomposition.statistics import positions_from_end
+from recbole_residual.evaluator.earlier_ranking import POOLS_ITS_POSITIONS
+from recbole_residual.evaluator.model_input import appends_mask
+from recbole_residual.evaluator.recovery_rate import OFFSETS
+from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, check_topk
+from recbole_residual.probe.engine.counts import recoverable
+from recbole_residual.probe.engine.evaluation import in_eval_mode
+from recbole_residual.probe.engine.one_by_one import MASK_NOTE, has_ratios, read_positions
+from recbole_residual.probe.engine.rows import iterate_rows
+from recbole_residual.probe.engine.setting import Reach, applied
+from recbole_residual.probe.result import ProbeResult
+
+ANY = "any of L-1 to L-3"
+"""The row that takes the positions before the last together."""
+
+
+@dataclass(frozen=True)
+class PositionReading(ProbeResult):
+    """One row per position: L, L-1, L-2, L-3, and the three before the last together.
+
+    Columns: ``position``; ``n_sequences`` that have it; ``hit@k``, ``ndcg@k``, ``mrr@k`` of the
+    ranking read there; ``mixingratio_attn``, ``mixingratio_res``, ``mixingratio_ln`` there;
+    ``n_missed@k``, how many sequences that have the position are missed at L; ``recovers@k``, the
+    share of those that are hit here. In the last row ``recovers@k * n_missed@k`` is the size of the
+    recoverable base.
+    """
+
+    name: ClassVar[str] = "positions"
+
+    def short_frame(self) -> pd.DataFrame:
+        """Accuracy and recovery at one k, and the mixing ratios."""
+        topk = self.about["topk"]
+        k = 10 if 10 in topk else topk[-1]
+        shown = [name for name in self.columns if "@" not in name or name.endswith(f"@{k}")]
+        return self.frame[shown]
+
+
+@torch.no_grad()
+def positions(
+    model: Any,
+    data: Any,
+    *,
+    topk: Sequence[int] = DEFAULT_TOPK,
+    show_progress: bool = False,
+) -> PositionReading:
+    """Read mixing ratio and ranking at L, L-1, L-2 and L-3, on the full input, at alpha = 1.
+
+    Args:
+        model: a RecBole sequential model.
+        data: a RecBole loader for full ranking.
+        topk: the values of k.
+        show_progress: show a progress bar.
+
+    Raises:
+        NoPositionError: if the model cannot be read at earlier positions.
+        ProbeDataError, HistoryMaskedError, NaNScoreError: as
+            :func:`~recbole_residual.probe.sweep_alpha`.
+    """
+    ks = check_topk(topk, model)
+    observed = has_ratios(model)
+    unscaled = Reach.of(model).unscaled
+    ranks, seen = [], _RatiosByPosition(stages_of(model))
+    with in_eval_mode(model):
+        for rows in iterate_rows(data, "Positions", show_progress):
+            interaction = rows.interaction.to(model.device)
+            target = rows.target.to(model.device)
+            if not observed:
+                read = read_positions(model, unscaled, interaction, target)
+            elif isinstance(model, POOLS_ITS_POSITIONS):
+                # Read from shortened inputs; the ratios are those of the full input.
+                with applied(model, unscaled), observe(model, seen.add):
+                    model.full_sort_predict(interaction)
+                read = read_positions(model, unscaled, interaction, target)
+            else:
+                with observe(model, seen.add):
+                    read = read_positions(model, unscaled, interaction, target)
+            ranks.append(read.cpu())
+    found = torch.cat(ranks)
+    table = [_row(found, offset, ks, seen) for offset in OFFSETS]
+    notes = [MASK_NOTE] if appends_mask(model) else []
+    if not observed:
+        notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
+    return PositionReading(
+        frame=pd.DataFrame([*table, _any_row(found, ks)]),
+        about={
+            "model": type(model).__name__,
+            "n_sequences": len(found),
+            "topk": list(ks),
+        },
+        notes=notes,
+    )
+
+
+class _RatiosByPosition:
+    """Sums of mixing ratios, means over layers, by distance from the end."""
+
+    def __init__(self, stages: Sequence[str]) -> None:
+        self._stages = stages
+        self._sums = torch.zeros(len(OFFSETS), len(stages), dtype=torch.float64)
+        self._counts = torch.zeros(len(OFFSETS), dtype=torch.int64)
+
+    def add(self, seen: Decomposition) -> None:
+        from_end = positions_from_end(seen.mask)
+        over_layers = seen.ratios.double().mean(dim=0)
+        for index, offset in enumerate(OFFSETS):
+            there = seen.mask & (from_end == offset)
+            self._sums[index] += over_layers[:, there].sum(dim=1).cpu()
+            self._counts[index] += there.sum().cpu()
+
+    def means(self, offset: int) -> dict[str, float]:
+        index = OFFSETS.index(offset)
+        values = self._sums[index] / self._counts[index]  # NaN where there is nothing
+        return {f"mixingratio_{stage}": v.item() for stage, v in zip(self._stages, values)}
+
+
+def _row(
+    ranks: torch.Tensor, offset: int, topk: Sequence[int], seen: _RatiosByPosition
+) -> dict[str, Any]:
+    there = ranks[:, offset] > 0
+    here = ranks[there, offset].double().numpy()
+    row: dict[str, Any] = {"position": f"L-{offset}" if offset else "L", "n_sequences": len(here)}
+    for name, gain in (
+        ("hit", np.ones_like(here)),
+        ("ndcg", 1 / np.log2(here + 1)),
+        ("mrr", 1 / here),
+    ):
+        row.update({f"{name}@{k}": _mean(gain * (here <= k)) for k in topk})
+    row.update(seen.means(offset))
+    for k in topk:
+        missed = there & (ranks[:, 0] > k)
+        row[f"n_missed@{k}"] = int(missed.sum())
+        row[f"recovers@{k}"] = _mean((ranks[missed, offset] <= k).double().numpy())
+    return row
+
+
+def _any_row(ranks: torch.Tensor, topk: Sequence[int]) -> dict[str, Any]:
+    longer = ranks[:, 1] > 0
+    row: dict[str, Any] = {"position": ANY, "n_sequences": int(longer.sum())}
+    for k in topk:
+        missed = longer & (ranks[:, 0] > k)
+        row[f"n_missed@{k}"] = int(missed.sum())
+        row[f"recovers@{k}"] = _mean(recoverable(ranks[missed], k).double().numpy())
+    return row
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else float("nan")

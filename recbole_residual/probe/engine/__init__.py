@@ -1,0 +1,1 @@
+"""What computes the answers of the probes."""

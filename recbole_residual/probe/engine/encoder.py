@@ -1,0 +1,361 @@
+"""Many settings of one SASRec in one pass: its weights laid out, and every layer done once per
+input it really has.
+
+The branch of a block, ``sum_j a_ij + b_O``, does not depend on the block's own ``alpha``; so the
+first block's attention is shared by all settings. What follows is linear in ``alpha`` up to the
+activation of the feed-forward block, ``W_1 N(branch + alpha x)``, so its two products are shared
+too. Only the positions that somebody reads go through the last feed-forward block.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Callable
+
+import torch
+from recbole.model.abstract_recommender import SequentialRecommender
+from recbole.model.sequential_recommender import SASRec
+from torch import nn
+
+from recbole_residual.decomposition.ratios import gained_norm
+from recbole_residual.decomposition.stages import mixing_ratio
+from recbole_residual.model.base import ResidualMixin
+from recbole_residual.model.fast_forward import can_run_fast
+from recbole_residual.probe.engine.setting_tree import AttentionNode, LayerNode, Plan
+
+_SHARED_FROM = 3
+"""From this many children on, what they share is worth computing first."""
+
+_SAFE_SCORE = 60.0
+"""Attention scores up to this size can be exponentiated as they are in float32."""
+
+
+def is_plain_sasrec(model: Any) -> bool:
+    """Whether ``model`` computes exactly what RecBole's SASRec does, but for residual factors.
+
+    A subclass with a forward or scores of its own, other blocks, or a foreign hook on a module is
+    another network.
+    """
+    cls = type(model)
+    return (
+        can_run_fast(model)
+        and cls.full_sort_predict is SASRec.full_sort_predict
+        and cls.gather_indexes
+        in (SequentialRecommender.gather_indexes, ResidualMixin.gather_indexes)
+    )
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """Weights of one layer, laid out for products with rows of positions."""
+
+    n_heads: int
+    query_key: torch.Tensor
+    query_key_bias: torch.Tensor
+    value: torch.Tensor
+    value_bias: torch.Tensor
+    dense: nn.Linear
+    norm: nn.LayerNorm
+    dense_1: nn.Linear
+    activation: Callable[[torch.Tensor], torch.Tensor]
+    dense_2: nn.Linear
+    output_norm: nn.LayerNorm
+
+    @classmethod
+    def of(cls, layer: Any) -> _Layer:
+        attention, feed_forward = layer.multi_head_attention, layer.feed_forward
+        # Scores come out divided by sqrt(d) already.
+        scale = 1 / math.sqrt(attention.attention_head_size)
+        activation = feed_forward.intermediate_act_fn
+        if activation == feed_forward.gelu:
+            activation = nn.functional.gelu  # the same function in one operation
+        return cls(
+            n_heads=attention.num_attention_heads,
+            query_key=torch.cat([attention.query.weight * scale, attention.key.weight]).t(),
+            query_key_bias=torch.cat([attention.query.bias * scale, attention.key.bias]),
+            value=attention.value.weight.t(),
+            value_bias=attention.value.bias,
+            dense=attention.dense,
+            norm=attention.LayerNorm,
+            dense_1=feed_forward.dense_1,
+            activation=activation,
+            dense_2=feed_forward.dense_2,
+            output_norm=feed_forward.LayerNorm,
+        )
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What one pass over some rows gives, for every setting.
+
+    Attributes:
+        hidden: output at the last position, [S, B, D].
+        read: output of one setting at the positions before the last, [n_back, B, D].
+        ratio_sums: for each layer the sums of the mixing ratios of each of its attention nodes,
+            over all valid positions and over last positions, float64 [n_nodes, n_stages, 2].
+    """
+
+    hidden: torch.Tensor
+    read: torch.Tensor
+    ratio_sums: list[torch.Tensor]
+
+
+@dataclass
+class _Rows:
+    """The rows of one pass: B sequences padded to L, flat positions B * L."""
+
+    n_rows: int
+    n_positions: int
+    last: torch.Tensor
+    before: torch.Tensor
+    weights: torch.Tensor
+    keep: torch.Tensor
+    mask: torch.Tensor
+    leaves: list[Any]
+    ratio_sums: list[list[torch.Tensor]]
+
+
+class SweepEncoder:
+    """One SASRec under many settings.
+
+    Args:
+        model: a model for which :func:`is_plain_sasrec` holds, in eval mode.
+        settings: different settings.
+        read_setting: the setting whose earlier positions are read.
+        n_back: how many positions before the last are read of that one.
+    """
+
+    def __init__(self, model: Any, plan: Plan, read_leaf: int, n_back: int) -> None:
+        self.plan = plan
+        self._read_leaf = read_leaf
+        self._n_back = n_back
+        self._item = model.item_embedding.weight
+        self._position = model.position_embedding.weight
+        self._norm = model.LayerNorm
+        self._layers = [_Layer.of(layer) for layer in model.trm_encoder.layer]
+
+    def encode(self, item_seq: torch.Tensor, item_seq_len: torch.Tensor) -> Encoded:
+        """Run every setting on some rows.
+
+        Args:
+            item_seq: item ids, padded with 0 at the end to the longest of these rows, [B, L].
+            item_seq_len: lengths, at least 1, [B].
+        """
+        rows = self._rows(item_seq, item_seq_len)
+        x = self._item[item_seq] + self._position[: item_seq.shape[1]]
+        x = _layer_norm(self._norm, x.flatten(0, 1))
+        self._run(0, self.plan.root, x, rows)
+        hidden = x.new_empty(len(self.plan.paths), rows.n_rows, x.shape[1])
+        read = x.new_empty(self._n_back, rows.n_rows, x.shape[1])
+        self._finish(rows, hidden, read)
+        return Encoded(hidden, read, [torch.stack(sums) for sums in rows.ratio_sums])
+
+    def _rows(self, item_seq: torch.Tensor, item_seq_len: torch.Tensor) -> _Rows:
+        n_rows, length = item_seq.shape
+        device = item_seq.device
+        order = torch.arange(length, device=device)
+        first = torch.arange(n_rows, device=device) * length
+        last = first + item_seq_len - 1
+        back = torch.arange(1, self._n_back + 1, device=device).unsqueeze(1)
+        weights = torch.zeros(n_rows * length, 2, dtype=torch.float64, device=device)
+        weights[:, 0] = (order < item_seq_len.unsqueeze(1)).flatten()
+        weights[last, 1] = 1
+        causal = torch.ones(length, length, dtype=self._item.dtype, device=device).tril_()
+        return _Rows(
+            n_rows=n_rows,
+            n_positions=length,
+            last=last,
+            before=torch.maximum(last - back, first),
+            weights=weights,
+            keep=causal,
+            mask=torch.where(causal > 0, 0.0, -torch.inf).to(causal.dtype),
+            leaves=[],
+            ratio_sums=[[torch.empty(0)] * n for n in self.plan.n_attention],
+        )
+
+    def _run(self, depth: int, node: LayerNode, x: torch.Tensor, rows: _Rows) -> None:
+        """One layer on one input [N, D], and everything behind it."""
+        layer = self._layers[depth]
+        mixing, own = _attend(layer, x, rows)
+        for child, sums in zip(node.children, _ratio_sums(layer, node, x, mixing, own, rows)):
+            rows.ratio_sums[depth][child.index] = sums
+        branch = mixing.add_(own)
+        if layer.dense.bias is not None:
+            branch = branch.add_(layer.dense.bias)
+        if depth == len(self._layers) - 1:
+            self._collect(node, x, branch, rows)
+            return
+        feed = _FeedForwardInput(layer, x, branch, shared=len(node.children) >= _SHARED_FROM)
+        for child in node.children:
+            normed, written = feed.of(child.alpha)
+            for output in child.outputs:
+                z = torch.add(written, normed, alpha=output.factor)
+                assert output.next is not None
+                self._run(depth + 1, output.next, _layer_norm(layer.output_norm, z), rows)
+
+    def _collect(self, node: LayerNode, x: torch.Tensor, branch: torch.Tensor, rows: _Rows) -> None:
+        """Keep, of the last attention block, the positions that are read."""
+        x_last, branch_last = x[rows.last], branch[rows.last]
+        for child in node.children:
+            z = torch.add(branch_last, x_last, alpha=child.alpha)
+            rows.leaves.append((child, z, None))
+            if self._n_back and any(out.leaf == self._read_leaf for out in child.outputs):
+                before = rows.before.flatten()
+                z = torch.add(branch[before], x[before], alpha=child.alpha)
+                rows.leaves.append((child, z, self._read_leaf))
+
+    def _finish(self, rows: _Rows, hidden: torch.Tensor, read: torch.Tensor) -> None:
+        """The last feed-forward block, at the positions that are read."""
+        layer = self._layers[-1]
+        normed = _layer_norm(layer.norm, torch.cat([z for _, z, _ in rows.leaves]))
+        written = layer.dense_2(layer.activation(layer.dense_1(normed)))
+        sizes = [len(z) for _, z, _ in rows.leaves]
+        parts = zip(rows.leaves, normed.split(sizes), written.split(sizes))
+        for (child, _, read_leaf), normed_part, written_part in parts:
+            for output in child.outputs:
+                z = torch.add(written_part, normed_part, alpha=output.factor)
+                if read_leaf is None:
+                    hidden[output.leaf] = _layer_norm(layer.output_norm, z)
+                elif output.leaf == read_leaf:
+                    read[:] = _layer_norm(layer.output_norm, z).view_as(read)
+
+
+def _layer_norm(norm: nn.LayerNorm, z: torch.Tensor) -> torch.Tensor:
+    return nn.functional.layer_norm(z, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+def _attend(layer: _Layer, x: torch.Tensor, rows: _Rows) -> tuple[torch.Tensor, torch.Tensor]:
+    """What every position takes from the others, and from itself: m_i and a_ii, [N, D] each."""
+    n, n_dim = x.shape
+    n_heads, size = layer.n_heads, n_dim // layer.n_heads
+    by_row = (rows.n_rows, rows.n_positions)
+    query_key = torch.addmm(layer.query_key_bias, x, layer.query_key).view(
+        *by_row, 2, n_heads, size
+    )
+    value = torch.addmm(layer.value_bias, x, layer.value)
+    by_head = value.view(*by_row, n_heads, size)
+    parts = x.new_empty(2, n, n_dim)
+    context = parts[0].view(*by_row, n_heads, size)
+    own_weight = x.new_empty(n, n_heads)
+    total = x.new_empty(n, n_heads)
+    for head in range(n_heads):
+        query, key = query_key[:, :, 0, head], query_key[:, :, 1, head]
+        weights = torch.bmm(query, key.transpose(1, 2))
+        weights = _exponentiate(weights, rows)
+        context[:, :, head] = torch.bmm(weights, by_head[:, :, head])
+        own_weight[:, head] = weights.diagonal(dim1=1, dim2=2).reshape(-1)
+        total[:, head] = weights.sum(dim=2).view(-1)
+    spread = torch.eye(n_heads, dtype=x.dtype, device=x.device).repeat_interleave(size, dim=1)
+    torch.mul(value, own_weight @ spread, out=parts[1])
+    parts[0] -= parts[1]
+    parts *= torch.reciprocal(total) @ spread
+    output = torch.mm(parts.view(2 * n, n_dim), layer.dense.weight.t()).view(2, n, n_dim)
+    return output[0], output[1]
+
+
+def _exponentiate(scores: torch.Tensor, rows: _Rows) -> torch.Tensor:
+    """Attention weights up to a factor per query, 0 where the query does not see the key."""
+    if scores.device.type == "cpu":
+        low, high = torch.aminmax(scores)
+        if low.item() > -_SAFE_SCORE and high.item() < _SAFE_SCORE:
+            # No shift is needed, and hidden keys at -inf would make exp many times slower.
+            return scores.exp_().mul_(rows.keep)
+    return torch.softmax(scores.add_(rows.mask), dim=-1)
+
+
+def _ratio_sums(
+    layer: _Layer,
+    node: LayerNode,
+    x: torch.Tensor,
+    mixing: torch.Tensor,
+    own: torch.Tensor,
+    rows: _Rows,
+) -> list[torch.Tensor]:
+    """Sums of the mixing ratios of each child, float64 [n_stages, 2]."""
+    norm = layer.norm
+    mixing_norm = torch.linalg.vector_norm(mixing, dim=1)
+    mixing_ln = gained_norm(mixing, norm)
+    attn = mixing_ratio(mixing_norm, torch.linalg.vector_norm(own, dim=1))
+    kept = _kept_norms(layer, node.children, x, own)
+    sums = []
+    for res_norm, ln_norm in kept:
+        ratios = torch.stack(
+            [attn, mixing_ratio(mixing_norm, res_norm), mixing_ratio(mixing_ln, ln_norm)]
+        )
+        sums.append(ratios.double() @ rows.weights)
+    return sums
+
+
+def _kept_norms(
+    layer: _Layer, children: Sequence[AttentionNode], x: torch.Tensor, own: torch.Tensor
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Norms of ``a_ii + alpha x_i`` and of its N() without sigma, for each child's alpha."""
+    if len(children) < _SHARED_FROM:
+        norms = []
+        for child in children:
+            kept = torch.add(own, x, alpha=child.alpha)
+            norms.append((torch.linalg.vector_norm(kept, dim=1), gained_norm(kept, layer.norm)))
+        return norms
+    # Squares of the norms are quadratic in alpha; in float64 nothing is lost where they cancel.
+    plain = _Quadratic(own.double(), x.double())
+    gain = layer.norm.weight.double()
+    gained = _Quadratic(gain * _centred(own.double()), gain * _centred(x.double()))
+    return [(plain.norm(c.alpha).to(x), gained.norm(c.alpha).to(x)) for c in children]
+
+
+def _centred(u: torch.Tensor) -> torch.Tensor:
+    return u - u.mean(dim=-1, keepdim=True)
+
+
+class _Quadratic:
+    """``||u + alpha v||`` for many alpha, from three inner products of [N, D] vectors."""
+
+    def __init__(self, u: torch.Tensor, v: torch.Tensor) -> None:
+        self._uu = (u * u).sum(dim=1)
+        self._uv = (u * v).sum(dim=1)
+        self._vv = (v * v).sum(dim=1)
+
+    def square(self, alpha: float) -> torch.Tensor:
+        total = torch.add(self._uu, self._uv, alpha=2 * alpha).add_(self._vv, alpha=alpha * alpha)
+        return total.clamp_(min=0)
+
+    def norm(self, alpha: float) -> torch.Tensor:
+        return self.square(alpha).sqrt_()
+
+
+class _FeedForwardInput:
+    """``N(z) + b`` and the output of the feed-forward block for it, for z = branch + alpha x.
+
+    Shared, the products with W_1 are those of the centred and gained ``branch`` and ``x``; each
+    alpha only combines them and divides by its own sigma.
+    """
+
+    def __init__(self, layer: _Layer, x: torch.Tensor, branch: torch.Tensor, shared: bool) -> None:
+        self._layer, self._x, self._branch, self._shared = layer, x, branch, shared
+        if not shared:
+            return
+        u, v = _centred(branch), _centred(x)
+        self._variance = _Quadratic(u.double(), v.double())
+        norm = layer.norm
+        self._u, self._v = u.mul_(norm.weight), v.mul_(norm.weight)
+        weight = layer.dense_1.weight.t()
+        self._u_product, self._v_product = self._u @ weight, self._v @ weight
+        self._bias = torch.addmv(layer.dense_1.bias, layer.dense_1.weight, norm.bias)
+
+    def of(self, alpha: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """The input of the feed-forward block and what the block writes, [N, D] each."""
+        layer = self._layer
+        if not self._shared:
+            z = torch.add(self._branch, self._x, alpha=alpha)
+            normed = _layer_norm(layer.norm, z)
+            inner = layer.dense_1(normed)
+        else:
+            variance = self._variance.square(alpha).div_(self._u.shape[1]).add_(layer.norm.eps)
+            inverse = variance.rsqrt_().to(self._u).unsqueeze(1)
+            normed = torch.add(self._u, self._v, alpha=alpha)
+            torch.addcmul(layer.norm.bias, normed, inverse, out=normed)
+            inner = torch.add(self._u_product, self._v_product, alpha=alpha)
+            torch.addcmul(self._bias, inner, inverse, out=inner)
+        return normed, layer.dense_2(layer.activation(inner))

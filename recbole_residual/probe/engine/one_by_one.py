@@ -1,0 +1,144 @@
+"""Any model under many settings: a forward of its own for each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from recbole.data.interaction import Interaction
+
+from recbole_residual.decomposition import Decomposition, observe
+from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
+from recbole_residual.errors import NoAttentionError, NoPositionError
+from recbole_residual.evaluator.earlier_ranking import position_scores
+from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
+from recbole_residual.evaluator.ranks import rank_of, refuse_nan
+from recbole_residual.evaluator.recovery_rate import OFFSETS
+from recbole_residual.model.residual import attention_blocks
+from recbole_residual.probe.engine.counts import Evaluation, Tally
+from recbole_residual.probe.engine.rows import Rows
+from recbole_residual.probe.engine.setting import Reach, Setting, applied
+
+MASK_NOTE = (
+    "The last position holds [MASK]: the mixing ratio there does not speak of the last item."
+)
+
+
+def has_ratios(model: Any) -> bool:
+    """Whether mixing ratios are defined for ``model``."""
+    if stages_of(model) == GATE_STAGES:
+        return True
+    try:
+        return bool(attention_blocks(model))
+    except NoAttentionError:
+        return False
+
+
+def evaluate_one_by_one(
+    model: Any, settings: Sequence[Setting], topk: Sequence[int], rows: Iterator[Rows]
+) -> Evaluation:
+    """Any model: one forward per batch and setting, and one more for the earlier positions."""
+    tally, notes = Tally(len(settings), topk, stages_of(model)), []
+    observed = has_ratios(model)
+    if not observed:
+        notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
+    if appends_mask(model):
+        notes.append(MASK_NOTE)
+    unscaled = Reach.of(model).unscaled
+    for batch in rows:
+        interaction = batch.interaction.to(model.device)
+        target = batch.target.to(model.device)
+        found = [_evaluate(model, setting, interaction, target, observed) for setting in settings]
+        position_ranks = None
+        if tally.reads_positions:
+            try:
+                position_ranks = read_positions(model, unscaled, interaction, target)
+            except NoPositionError:
+                notes.append(
+                    f"{type(model).__name__} cannot be read at positions before the last: no "
+                    "recoverable base."
+                )
+        tally.add_ranks(torch.stack([one.ranks for one in found]), position_ranks)
+        ratios = [one.ratios for one in found if one.ratios is not None]
+        if ratios:
+            tally.add_ratios(
+                ratios[0].layers,
+                torch.stack([of_setting.sums for of_setting in ratios]),
+                ratios[0].n_positions,
+                ratios[0].n_last,
+            )
+    return Evaluation(tally, notes, -1)
+
+
+@dataclass(frozen=True)
+class _RatioSums:
+    layers: tuple[str, ...]
+    sums: torch.Tensor
+    n_positions: int
+    n_last: int
+
+    @classmethod
+    def of(cls, seen: Sequence[Decomposition]) -> _RatioSums:
+        """Sums [layer, stage, 2] over all forwards of one batch."""
+        sums, n_positions, n_last = [], 0, 0
+        for part in seen:
+            order = torch.arange(part.mask.shape[1], device=part.mask.device)
+            last = part.mask & (order == (order * part.mask).amax(dim=1, keepdim=True))
+            groups = torch.stack([part.mask.flatten(), last.flatten()], dim=1).double()
+            sums.append(part.ratios.double().flatten(2) @ groups)
+            n_positions += int(part.mask.sum())
+            n_last += int(last.sum())
+        return cls(seen[0].layers, torch.stack(sums).sum(dim=0), n_positions, n_last)
+
+
+@dataclass(frozen=True)
+class _Evaluated:
+    ranks: torch.Tensor
+    ratios: _RatioSums | None
+
+
+def _evaluate(
+    model: Any, setting: Setting, interaction: Interaction, target: torch.Tensor, observed: bool
+) -> _Evaluated:
+    seen: list[Decomposition] = []
+    windows: list[torch.Tensor] = []
+    with ExitStack() as stack:
+        stack.enter_context(applied(model, setting))
+        if observed:
+            stack.enter_context(observe(model, seen.append))
+        if appends_mask(model):
+            stack.enter_context(watching_windows(model, windows.append))
+        scores = model.full_sort_predict(interaction).view(len(target), -1)
+    refuse_nan(scores)
+    if windows:
+        given = ModelInput.of_masked(torch.cat(windows), model.mask_token)
+    else:
+        given = ModelInput.of(interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN])
+    items = torch.stack([target, given.item_before_end(0), given.item_before_end(1)], dim=1)
+    return _Evaluated(rank_of(scores, items), _RatioSums.of(seen) if seen else None)
+
+
+def read_positions(
+    model: Any, unscaled: Setting, interaction: Interaction, target: torch.Tensor
+) -> torch.Tensor:
+    """Ranks of the target at L, L-1, L-2, L-3, 0 where there is no such position, [R, 4]."""
+    windows: list[torch.Tensor] = []
+    ranks = target.new_empty(len(target), len(OFFSETS))
+    step = -(-len(target) // len(OFFSETS))
+    with ExitStack() as stack:
+        stack.enter_context(applied(model, unscaled))
+        if appends_mask(model):
+            stack.enter_context(watching_windows(model, windows.append))
+        for start in range(0, len(target), step):
+            part = slice(start, start + step)
+            for offset, scores in zip(OFFSETS, position_scores(model, interaction[part], OFFSETS)):
+                refuse_nan(scores)
+                ranks[part, offset] = rank_of(scores, target[part])
+    if windows:
+        n_positions = ModelInput.of_masked(torch.cat(windows), model.mask_token).n_positions
+    else:
+        n_positions = interaction[model.ITEM_SEQ_LEN]
+    return ranks * (n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=ranks.device))

@@ -1,0 +1,173 @@
+"""What goes on inside a model on its evaluation data: ratios, average maps, ranks of the last item.
+
+Reference:
+    Kozaki et al. "Residual Dominance as a Structural Account of Last-Item Reliance in Causal
+    Self-Attention Recommenders", 2026 (mixing ratios, heatmaps, last-item metrics).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+
+from recbole_residual.decomposition import Decomposition, RatioStatistics, RecentMap, observe
+from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
+from recbole_residual.errors import NoAttentionError
+from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
+from recbole_residual.evaluator.ranks import rank_of, refuse_nan
+from recbole_residual.probe.engine.evaluation import in_eval_mode
+from recbole_residual.probe.engine.one_by_one import MASK_NOTE
+from recbole_residual.probe.engine.rows import iterate_rows
+from recbole_residual.probe.engine.setting import current_setting
+from recbole_residual.probe.result import ProbeResult
+
+RANKED_ITEMS = ("last input item", "target")
+"""Whose ranks are counted."""
+
+STATISTICS = ("mean", "median", "std", "count")
+
+
+@dataclass(frozen=True)
+class Internals(ProbeResult):
+    """Mixing ratios by layer, stage and position; no rows for a model without attention.
+
+    Columns: ``layer`` ("all" pools them), ``stage``, ``position`` (all, last, last-1, last-2),
+    ``mean``, ``median``, ``std``, ``count``, ``last_position`` (what stands there: item or [MASK]).
+
+    Attributes:
+        maps: average contribution and attention of the 15 most recent positions, columns
+            ``layer``, ``query``, ``key`` (0 is the last position), ``contribution``, ``attention``,
+            ``count``.
+        ranks: where the last input item and the target stand in the ranking, columns ``item``,
+            ``rank_from``, ``rank_to``, ``n_sequences``, ``share``.
+    """
+
+    name: ClassVar[str] = "internals"
+
+    maps: pd.DataFrame = field(default_factory=pd.DataFrame)
+    ranks: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Ratios, maps and ranks."""
+        return {
+            self.name: self.frame,
+            f"{self.name}_maps": self.maps,
+            f"{self.name}_ranks": self.ranks,
+        }
+
+    def short_frame(self) -> pd.DataFrame:
+        """Means and medians."""
+        return self.frame.drop(columns=["std", "count", "last_position"])
+
+
+@torch.no_grad()
+def internals(model: Any, data: Any, *, show_progress: bool = False) -> Internals:
+    """Look inside a model, as it is, in one pass over the data.
+
+    Args:
+        model: a RecBole sequential model.
+        data: a RecBole loader for full ranking.
+        show_progress: show a progress bar.
+
+    Raises:
+        ProbeDataError, HistoryMaskedError, NaNScoreError: as
+            :func:`~recbole_residual.probe.sweep_alpha`.
+    """
+    statistics, recent = RatioStatistics(), RecentMap()
+    has_maps = stages_of(model) != GATE_STAGES
+    notes: list[str] = [MASK_NOTE] if appends_mask(model) else []
+    windows: list[torch.Tensor] = []
+    ranks: list[torch.Tensor] = []
+
+    def keep(seen: Decomposition) -> None:
+        statistics.update(seen)
+        if has_maps:
+            recent.update(seen)
+
+    with in_eval_mode(model), ExitStack() as stack:
+        try:
+            stack.enter_context(
+                observe(model, keep, maps=has_maps, recent=recent.recent if has_maps else None)
+            )
+        except NoAttentionError:
+            notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
+        if appends_mask(model):
+            stack.enter_context(watching_windows(model, windows.append))
+        for rows in iterate_rows(data, "Internals", show_progress):
+            interaction, target = rows.interaction.to(model.device), rows.target.to(model.device)
+            scores = model.full_sort_predict(interaction).view(len(target), -1)
+            refuse_nan(scores)
+            if windows:
+                given = ModelInput.of_masked(torch.cat(windows), model.mask_token)
+                windows.clear()
+            else:
+                given = ModelInput.of(interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN])
+            items = torch.stack([given.item_before_end(0), target], dim=1)
+            ranks.append(rank_of(scores, items).cpu())
+    found = torch.cat(ranks).numpy()
+    return Internals(
+        frame=_wide(statistics),
+        about={
+            "model": type(model).__name__,
+            "n_sequences": len(found),
+            "alpha": list(current_setting(model).alpha),
+        },
+        notes=notes,
+        maps=recent.to_frame().drop(columns="last_position") if recent.layers else pd.DataFrame(),
+        ranks=pd.concat(
+            [
+                rank_bins(found[:, column], model.n_items - 1).assign(item=item)
+                for column, item in enumerate(RANKED_ITEMS)
+            ],
+            ignore_index=True,
+        )[["item", "rank_from", "rank_to", "n_sequences", "share"]],
+    )
+
+
+def _wide(statistics: RatioStatistics) -> pd.DataFrame:
+    """One row per layer, stage and position, in the order of the tidy table."""
+    tidy = statistics.to_frame()
+    by_statistic = {name: tidy[tidy["statistic"] == name] for name in STATISTICS}
+    table = by_statistic["mean"][["layer", "stage", "position"]].reset_index(drop=True)
+    for name, part in by_statistic.items():
+        table[name] = part["value"].to_numpy(dtype=float)
+    table["count"] = table["count"].astype(int)
+    return table.assign(last_position=statistics.last_position)
+
+
+def rank_bins(ranks: Sequence[int] | np.ndarray, n_items: int) -> pd.DataFrame:
+    """Count ranks in bins that end at 1, 2, 5, 10, 20, 50, ... and at the number of items.
+
+    Args:
+        ranks: from 1; 0 stands for no rank and is not counted.
+        n_items: size of the catalogue.
+
+    Example:
+        >>> rank_bins([1, 1, 4, 0, 30], 40)
+           rank_from  rank_to  n_sequences  share
+        0          1        1            2   0.50
+        1          2        2            0   0.00
+        2          3        5            1   0.25
+        3          6       10            0   0.00
+        4         11       20            0   0.00
+        5         21       40            1   0.25
+    """
+    ends = [step * 10**power for power in range(len(str(n_items))) for step in (1, 2, 5)]
+    ends = [end for end in ends if end < n_items] + [n_items]
+    given = np.asarray(ranks)
+    given = given[given > 0]
+    counts = np.bincount(np.searchsorted(ends, given), minlength=len(ends))
+    return pd.DataFrame(
+        {
+            "rank_from": [1, *(end + 1 for end in ends[:-1])],
+            "rank_to": ends,
+            "n_sequences": counts,
+            "share": counts / len(given) if len(given) else np.nan,
+        }
+    )

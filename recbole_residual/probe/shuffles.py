@@ -1,0 +1,182 @@
+"""Shuffled and otherwise perturbed inputs: what order and the last item are worth to a model.
+
+Reference:
+    Kozaki et al. "Residual Dominance as a Structural Account of Last-Item Reliance in Causal
+    Self-Attention Recommenders", 2026 (order-perturbation probes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, ClassVar
+
+import pandas as pd
+
+from recbole_residual.data.perturbation import (
+    RANDOM_MODES,
+    SequenceFields,
+    check_mode,
+    perturb,
+)
+from recbole_residual.errors import ProbeError
+from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, check_topk
+from recbole_residual.probe.engine.evaluation import Perturbation, evaluate_settings
+from recbole_residual.probe.engine.rows import Rows
+from recbole_residual.probe.engine.setting import current_setting
+from recbole_residual.probe.result import ProbeResult
+
+DEFAULT_MODES = (
+    "original",
+    "shuffle_prefix",
+    "shuffle_all",
+    "reverse",
+    "drop_last",
+    "random_last",
+    "keep_last_1",
+    "keep_last_5",
+)
+"""Every kind of perturbation."""
+
+DEFAULT_SEEDS = (0, 1, 2, 3, 4)
+"""Seeds of the modes that are random."""
+
+
+@dataclass(frozen=True)
+class ShuffleResult(ProbeResult):
+    """One row per mode: mean over seeds, standard deviation, and relative drop from ``original``.
+
+    Columns: ``mode``; ``n_runs``; each metric and its ``..._std`` over seeds; for ``hit`` and
+    ``ndcg`` at one k (10 by default) also ``..._drop``, ``(original - perturbed) / original``, and
+    ``..._drop_std``. The standard deviation is that of the sample; it is 0 for modes without
+    anything random, and NaN for a random mode with one seed.
+
+    Attributes:
+        runs: one row per mode and seed, with every metric.
+    """
+
+    name: ClassVar[str] = "shuffle"
+
+    runs: pd.DataFrame = field(default_factory=pd.DataFrame)
+
+    def short_frame(self) -> pd.DataFrame:
+        """The drops, HRLI at the least k, and their spread."""
+        shown = [
+            name
+            for name in self.columns
+            if name in ("mode", "n_runs", "hrli@1")
+            or "_drop" in name
+            or f"{name}_drop" in self.columns
+        ]
+        return self.frame[shown]
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The summary, and the runs behind it."""
+        return {**super().tables(), f"{self.name}_runs": self.runs}
+
+
+def shuffle(
+    model: Any,
+    data: Any,
+    modes: Sequence[str] = DEFAULT_MODES,
+    seeds: Sequence[int] = DEFAULT_SEEDS,
+    *,
+    k: int = 10,
+    topk: Sequence[int] = DEFAULT_TOPK,
+    show_progress: bool = False,
+) -> ShuffleResult:
+    """Evaluate a model, as it is, on perturbed input sequences.
+
+    Args:
+        model: a RecBole sequential model.
+        data: a RecBole loader for full ranking.
+        modes: see :func:`~recbole_residual.data.perturbation.perturb`; ``original`` is always run.
+        seeds: seeds of the random modes.
+        k: the cut-off of the relative drops.
+        topk: the values of k; ``k`` is one of them.
+        show_progress: show a progress bar per run.
+
+    Raises:
+        ValueError: for an unknown mode, no seed, or a topk without k.
+        ProbeDataError, HistoryMaskedError, NaNScoreError: as
+            :func:`~recbole_residual.probe.sweep_alpha`.
+    """
+    ks = check_topk(topk, model)
+    if k not in ks:
+        raise ProbeError(f"topk = {list(ks)} must hold k = {k}, at which drops are taken.")
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise ProbeError(f"seeds = {list(seeds)!r} is not usable: different numbers, at least one.")
+    names = list(dict.fromkeys(["original", *(check_mode(mode) for mode in modes)]))
+    setting = current_setting(model)
+    runs, notes = [], []
+    for mode in names:
+        for seed in seeds if mode in RANDOM_MODES else [None]:
+            evaluation = evaluate_settings(
+                model,
+                data,
+                [setting],
+                ks,
+                perturbation=perturbation(model, mode, seed or 0),
+                title=mode if seed is None else f"{mode}, seed {seed}",
+                show_progress=show_progress,
+            )
+            runs.append({"mode": mode, "seed": seed, **evaluation.tally.metrics(0)})
+    notes = list(evaluation.notes)
+    if "drop_last" in names:
+        notes.append("drop_last leaves sequences of one item as they are.")
+    table = pd.DataFrame(runs).drop(columns=_recovery_columns(ks))
+    original = table.iloc[0]
+    drops = (f"hit@{k}", f"ndcg@{k}")
+    zero = [metric for metric in drops if not original[metric]]
+    if zero:
+        notes.append(f"{', '.join(zero)} of the original is 0: its relative drop is not defined.")
+    return ShuffleResult(
+        frame=pd.DataFrame(
+            [_summary(table[table["mode"] == mode], original, drops) for mode in names]
+        ),
+        about={
+            "model": type(model).__name__,
+            "n_sequences": evaluation.tally.n_sequences,
+            "topk": list(ks),
+            "seeds": list(seeds),
+            "alpha": list(setting.alpha),
+        },
+        notes=notes,
+        runs=table,
+    )
+
+
+def perturbation(model: Any, mode: str, seed: int) -> Perturbation | None:
+    """What :func:`~recbole_residual.probe.engine.evaluation.evaluate_settings` does to its rows."""
+    if mode == "original":
+        return None
+    fields = SequenceFields(model.ITEM_SEQ, model.ITEM_SEQ_LEN, model.n_items)
+    return partial(_perturb_rows, mode=mode, seed=seed, fields=fields)
+
+
+def _perturb_rows(rows: Rows, mode: str, seed: int, fields: SequenceFields) -> Rows:
+    changed = perturb(rows.interaction, mode, fields, seed=seed, first_row=rows.first)
+    return Rows(changed, rows.target, rows.first)
+
+
+def _recovery_columns(topk: Sequence[int]) -> list[str]:
+    # The recoverable base belongs to the unchanged input.
+    return [f"{name}@{k}" for name in ("recoveryrate", "recoverybase") for k in topk]
+
+
+def _summary(runs: pd.DataFrame, original: pd.Series, drops: Sequence[str]) -> dict[str, Any]:
+    """Mean, spread and relative drop over the runs of one mode."""
+    mode = runs["mode"].iloc[0]
+    row: dict[str, Any] = {"mode": mode, "n_runs": len(runs)}
+
+    def add(name: str, values: pd.Series) -> None:
+        row[name] = values.mean()
+        row[f"{name}_std"] = values.std(ddof=1) if mode in RANDOM_MODES else 0.0
+
+    for metric in runs.columns[2:]:
+        add(metric, runs[metric])
+        if metric in drops:
+            before = original[metric] or float("nan")
+            add(f"{metric}_drop", (before - runs[metric]) / before)
+    return row

@@ -1,0 +1,1 @@
+"""One run: its folder, its session, training and resuming."""

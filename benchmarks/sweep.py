@@ -39,7 +39,7 @@ from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.model.residual import scale_residual
 from recbole_residual.probe import DEFAULT_ALPHAS, sweep_alpha
 from recbole_residual.probe.engine.evaluation import evaluate_settings
-from recbole_residual.probe.engine.setting import Reach, sweep_settings
+from recbole_residual.probe.engine.setting import ScalableResiduals, sweep_settings
 from recbole_residual.run.train import open_session
 from recbole_residual.trainer.trainer import ResidualTrainer
 
@@ -95,9 +95,9 @@ def measure(name: str, data_path: str | None, repeats: int, folder: str) -> None
         print(f"sweep_vs_loop: {seconds['loop'] / seconds['sweep']:.2f}")
         print(f"flop_floor: {flop_floor(model, data):.2f}")
     print(f"flop_floor_{figure}: {flop_floor(model, data):.2f}")
-    settings = sweep_settings(Reach.of(model), DEFAULT_ALPHAS)
+    settings = sweep_settings(ScalableResiduals.of(model), DEFAULT_ALPHAS)
     found = evaluate_settings(model, data, settings, [10])
-    share = found.n_plain / (len(settings) * found.tally.n_sequences)
+    share = found.n_plain / (len(settings) * found.counts.n_sequences)
     print(f"evaluated_plainly_{figure}: {share:.4f}", flush=True)
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import ProbeError
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, AlphaSweep, sweep_alpha
-from recbole_residual.probe.engine.setting import DEFAULT_ALPHAS, Setting
+from recbole_residual.probe.engine.setting import DEFAULT_ALPHAS, Setting, factors_in_text
 from recbole_residual.probe.result import ProbeResult
 
 DEFAULT_EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
@@ -38,6 +38,7 @@ class AlphaChoice:
         k: the cut-off of RecoveryRate and HR.
         feasible: which rows of the sweep keep enough accuracy.
         reason: in words, why this one.
+        residual: which residuals the sweep scales: ``attention``, ``feed_forward`` or ``both``.
     """
 
     row: int
@@ -47,11 +48,20 @@ class AlphaChoice:
     k: int
     feasible: tuple[bool, ...]
     reason: str
+    residual: str = "attention"
 
     @property
     def alpha(self) -> Union[float, list[float]]:
-        """The chosen alpha: one number if it is the same in every layer, else one per layer."""
-        return _in_short(self.setting.alpha)
+        """The chosen factor of the residuals that the sweep scales: one number if it is the same in
+        every layer, else one per layer."""
+        return self.factors[0] if len(set(self.factors)) == 1 else list(self.factors)
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """The chosen factors, one per layer: those around attention, or those around the
+        feed-forward blocks for a sweep over these alone."""
+        feed_forward = self.residual == "feed_forward"
+        return self.setting.feed_forward if feed_forward else self.setting.alpha
 
 
 def select_alpha(valid_sweep: AlphaSweep, epsilon: float = 0.05, k: int = 10) -> AlphaChoice:
@@ -95,7 +105,16 @@ def select_alpha(valid_sweep: AlphaSweep, epsilon: float = 0.05, k: int = 10) ->
     else:
         chosen = min(candidates, key=preference)
         reason = f"highest RecoveryRate@{k} of {len(candidates)} feasible"
-    return AlphaChoice(chosen, unscaled, valid_sweep.settings[chosen], epsilon, k, feasible, reason)
+    return AlphaChoice(
+        row=chosen,
+        unscaled=unscaled,
+        setting=valid_sweep.settings[chosen],
+        epsilon=epsilon,
+        k=k,
+        feasible=feasible,
+        reason=reason,
+        residual=valid_sweep.residual,
+    )
 
 
 @dataclass(frozen=True)
@@ -203,7 +222,7 @@ def choose_alpha(
     for choice, oracle in zip(choices, oracles):
         row: dict[str, Any] = {"epsilon": choice.epsilon}
         for name, picked in (("alpha", choice), ("oracle_alpha", oracle)):
-            row[name] = _in_text(picked.setting, residual == "feed_forward")
+            row[name] = _cell(picked.factors)
         for part, of_part, at in (
             ("valid", valid_sweep, choice.row),
             ("test", test_sweep, choice.row),
@@ -235,14 +254,8 @@ def choose_alpha(
     )
 
 
-def _in_short(factors: Sequence[float]) -> Union[float, list[float]]:
-    return factors[0] if len(set(factors)) == 1 else list(factors)
-
-
-def _in_text(setting: Setting, feed_forward: bool) -> Any:
-    factors = setting.feed_forward if feed_forward else setting.alpha
+def _cell(factors: Sequence[float]) -> Union[float, str]:
+    """Factors in a column of numbers, where there is one number for all layers."""
     if not factors:
         return math.nan
-    if len(set(factors)) == 1:
-        return factors[0]
-    return " ".join(f"{factor:g}" for factor in factors)
+    return factors[0] if len(set(factors)) == 1 else factors_in_text(factors)

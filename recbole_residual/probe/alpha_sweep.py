@@ -7,6 +7,7 @@ Reference:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from recbole_residual.probe.engine.counts import Evaluation
 from recbole_residual.probe.engine.evaluation import evaluate_settings
 from recbole_residual.probe.engine.setting import (
     DEFAULT_ALPHAS,
-    Reach,
+    ScalableResiduals,
     Setting,
     current_setting,
     sweep_settings,
@@ -27,6 +28,9 @@ from recbole_residual.probe.result import ProbeResult
 
 DEFAULT_TOPK = (1, 5, 10, 20)
 """The values of k."""
+
+_DECIMALS = 12
+"""Distances of alphas are compared to this many places; floats hold no 0.1."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,7 @@ class AlphaSweep(ProbeResult):
         settings: the factors of each row.
         neutral_alpha: the alpha of the unchanged model.
         topk: the values of k.
+        residual: which residuals are scaled: ``attention``, ``feed_forward`` or ``both``.
     """
 
     name: ClassVar[str] = "alpha_sweep"
@@ -51,6 +56,7 @@ class AlphaSweep(ProbeResult):
     settings: tuple[Setting, ...] = ()
     neutral_alpha: float = 1.0
     topk: tuple[int, ...] = DEFAULT_TOPK
+    residual: str = "attention"
 
     def short_frame(self) -> pd.DataFrame:
         """The factors and one column of each kind of metric."""
@@ -74,10 +80,13 @@ class AlphaSweep(ProbeResult):
         return None
 
     def distance(self, setting: Setting) -> float:
-        """How far a setting is from the unchanged model, summed over its factors."""
-        return sum(abs(self.neutral_alpha - alpha) for alpha in setting.alpha) + sum(
-            abs(1 - factor) for factor in setting.feed_forward
-        )
+        """How far a setting is from the unchanged model, summed over its factors.
+
+        Rounded to 12 places, so that equal sums of decimals are equal numbers.
+        """
+        distances = [abs(self.neutral_alpha - alpha) for alpha in setting.alpha]
+        distances += [abs(1 - factor) for factor in setting.feed_forward]
+        return round(math.fsum(distances), _DECIMALS)
 
 
 @dataclass(frozen=True)
@@ -149,10 +158,10 @@ def sweep_alpha(
         >>> session = load_run("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
         >>> sweep_alpha(session.model, session.test_data).to_frame()  # doctest: +SKIP
     """
-    reach = Reach.of(model)
+    scalable = ScalableResiduals.of(model)
     notes = []
-    if reach.n_alpha:
-        settings = sweep_settings(reach, alphas, residual, per_layer)
+    if scalable.n_alpha:
+        settings = sweep_settings(scalable, alphas, residual, per_layer)
     else:
         settings = [current_setting(model)]
         notes.append(
@@ -164,20 +173,21 @@ def sweep_alpha(
         model, data, settings, ks, title="Sweep alpha", show_progress=show_progress
     )
     frame = pd.concat([_factors(settings), _figures(evaluation, len(settings))], axis=1)
-    scaled = residual or ("both" if reach.joint else "attention")
+    scaled = residual or ("both" if scalable.joint else "attention")
     kind = AlphaSweep if scaled == "attention" else FeedForwardSweep
     return (LayerGrid if per_layer else kind)(
         frame=frame,
         about={
             "model": type(model).__name__,
             "residual": scaled,
-            "n_sequences": evaluation.tally.n_sequences,
+            "n_sequences": evaluation.counts.n_sequences,
             "topk": list(ks),
         },
         notes=notes + evaluation.notes + base_notes(evaluation),
         settings=tuple(settings),
-        neutral_alpha=reach.neutral_alpha,
+        neutral_alpha=scalable.neutral_alpha,
         topk=ks,
+        residual=scaled,
     )
 
 
@@ -198,17 +208,17 @@ def check_topk(topk: Sequence[int], model: Any) -> tuple[int, ...]:
 
 def base_notes(evaluation: Evaluation) -> list[str]:
     """A note for every k whose recoverable base is empty."""
-    tally = evaluation.tally
-    figures = tally.metrics(0)
-    empty = [k for k in tally.topk if not figures[f"recoverybase@{k}"]]
-    if not empty or not tally.reads_positions:
+    counts = evaluation.counts
+    figures = counts.metrics(0)
+    empty = [k for k in counts.topk if not figures[f"recoverybase@{k}"]]
+    if not empty or not counts.reads_positions:
         return []
     listed = ", ".join(str(k) for k in empty)
     return [f"The recoverable base is empty for k = {listed}: RecoveryRate is not defined there."]
 
 
 def _figures(evaluation: Evaluation, n_settings: int) -> pd.DataFrame:
-    return pd.DataFrame([evaluation.tally.metrics(index) for index in range(n_settings)])
+    return pd.DataFrame([evaluation.counts.metrics(index) for index in range(n_settings)])
 
 
 def _factors(settings: Sequence[Setting]) -> pd.DataFrame:

@@ -20,6 +20,7 @@ from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.decomposition.statistics import positions_from_end
 from recbole_residual.evaluator.earlier_ranking import POOLS_ITS_POSITIONS
+from recbole_residual.evaluator.gains import rank_gains
 from recbole_residual.evaluator.model_input import appends_mask
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, check_topk
@@ -27,7 +28,7 @@ from recbole_residual.probe.engine.counts import recoverable
 from recbole_residual.probe.engine.evaluation import in_eval_mode
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE, has_ratios, read_positions
 from recbole_residual.probe.engine.rows import iterate_rows
-from recbole_residual.probe.engine.setting import Reach, applied
+from recbole_residual.probe.engine.setting import ScalableResiduals, applied
 from recbole_residual.probe.result import ProbeResult
 
 ANY = "any of L-1 to L-3"
@@ -78,7 +79,7 @@ def positions(
     """
     ks = check_topk(topk, model)
     observed = has_ratios(model)
-    unscaled = Reach.of(model).unscaled
+    unscaled = ScalableResiduals.of(model).unscaled
     ranks, seen = [], _RatiosByPosition(stages_of(model))
     with in_eval_mode(model):
         for rows in iterate_rows(data, "Positions", show_progress):
@@ -139,11 +140,7 @@ def _row(
     there = ranks[:, offset] > 0
     here = ranks[there, offset].double().numpy()
     row: dict[str, Any] = {"position": f"L-{offset}" if offset else "L", "n_sequences": len(here)}
-    for name, gain in (
-        ("hit", np.ones_like(here)),
-        ("ndcg", 1 / np.log2(here + 1)),
-        ("mrr", 1 / here),
-    ):
+    for name, gain in rank_gains(here).items():
         row.update({f"{name}@{k}": _mean(gain * (here <= k)) for k in topk})
     row.update(seen.means(offset))
     for k in topk:

@@ -21,7 +21,7 @@ from recbole_residual.errors import NoAttentionError, NoSwitchError
 from recbole_residual.model.switches import uniform_attention, without_position
 from recbole_residual.probe.alpha_sweep import check_topk
 from recbole_residual.probe.engine.evaluation import evaluate_settings
-from recbole_residual.probe.engine.setting import Reach, current_setting, sweep_settings
+from recbole_residual.probe.engine.setting import ScalableResiduals, current_setting, sweep_settings
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.shuffles import perturbation
 
@@ -82,7 +82,7 @@ def reliance(
             :func:`~recbole_residual.probe.sweep_alpha`.
         ValueError: if a mode is unknown or an alpha not usable.
     """
-    reach, now = Reach.of(model), current_setting(model)
+    scalable, now = ScalableResiduals.of(model), current_setting(model)
     ks = check_topk(sorted({1, k}), model)
     names: list[str] = [check_mode(mode) for mode in modes]
     notes: list[str] = []
@@ -98,9 +98,9 @@ def reliance(
             show_progress=show_progress,
         )
         notes.extend(note for note in evaluation.notes if note not in notes)
-        return [evaluation.tally.metrics(index) for index in range(len(settings))]
+        return [evaluation.counts.metrics(index) for index in range(len(settings))]
 
-    scaled = sweep_settings(reach, alphas) if reach.n_alpha else []
+    scaled = sweep_settings(scalable, alphas) if scalable.n_alpha else []
     if not scaled:
         notes.append(f"{type(model).__name__} has no residual to scale: alpha is left out.")
     settings = list(dict.fromkeys([now, *scaled]))

@@ -18,7 +18,7 @@ from recbole_residual.errors import (
 from recbole_residual.probe.alpha_selection import AlphaSelection, choose_alpha
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, sweep_alpha
 from recbole_residual.probe.by_position import positions
-from recbole_residual.probe.engine.setting import Reach
+from recbole_residual.probe.engine.setting import ScalableResiduals
 from recbole_residual.probe.inside_model import internals
 from recbole_residual.probe.reliance_table import reliance
 from recbole_residual.probe.result import ProbeResult
@@ -47,8 +47,8 @@ class _Asked:
     answered: dict[str, ProbeResult] = field(default_factory=dict)
 
     @property
-    def reach(self) -> Reach:
-        return Reach.of(self.model)
+    def scalable(self) -> ScalableResiduals:
+        return ScalableResiduals.of(self.model)
 
 
 def _sweep(asked: _Asked, **options: Any) -> ProbeResult:
@@ -69,7 +69,7 @@ def _alpha_sweep(asked: _Asked) -> ProbeResult:
 
 
 def _layer_grid(asked: _Asked) -> ProbeResult:
-    n_alpha = asked.reach.n_alpha
+    n_alpha = asked.scalable.n_alpha
     if n_alpha < 2:
         raise ProbeUnavailableError("there is one alpha or none, and nothing to combine.")
     if 11**n_alpha > _LARGEST_GRID:
@@ -81,7 +81,7 @@ def _layer_grid(asked: _Asked) -> ProbeResult:
 
 
 def _feed_forward_sweep(asked: _Asked) -> ProbeResult:
-    if not asked.reach.n_feed_forward:
+    if not asked.scalable.n_feed_forward:
         raise ProbeUnavailableError("the model has no feed-forward block of RecBole's.")
     return _sweep(asked, residual="feed_forward")
 

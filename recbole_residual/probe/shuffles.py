@@ -121,7 +121,7 @@ def shuffle(
                 title=mode if seed is None else f"{mode}, seed {seed}",
                 show_progress=show_progress,
             )
-            runs.append({"mode": mode, "seed": seed, **evaluation.tally.metrics(0)})
+            runs.append({"mode": mode, "seed": seed, **evaluation.counts.metrics(0)})
     notes = list(evaluation.notes)
     if "drop_last" in names:
         notes.append("drop_last leaves sequences of one item as they are.")
@@ -137,7 +137,7 @@ def shuffle(
         ),
         about={
             "model": type(model).__name__,
-            "n_sequences": evaluation.tally.n_sequences,
+            "n_sequences": evaluation.counts.n_sequences,
             "topk": list(ks),
             "seeds": list(seeds),
             "alpha": list(setting.alpha),

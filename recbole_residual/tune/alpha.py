@@ -12,7 +12,7 @@ from typing import Any
 import pandas as pd
 
 from recbole_residual.probe import choose_alpha, select_alpha, sweep_alpha
-from recbole_residual.probe.engine.setting import Reach
+from recbole_residual.probe.engine.setting import ScalableResiduals, factors_in_text
 from recbole_residual.probe.run_probes import FOLDER as PROBE_FOLDER
 from recbole_residual.probe.run_probes import UNAVAILABLE
 from recbole_residual.tune.space import AlphaSearch
@@ -59,7 +59,7 @@ class AlphaQuestions:
             rows = []
             for epsilon in self._epsilons:
                 choice = select_alpha(sweep, epsilon, self._k)
-                row = {"epsilon": epsilon, "alpha": in_text(choice.setting.alpha)}
+                row = {"epsilon": epsilon, "alpha": factors_in_text(choice.setting.alpha)}
                 figures = sweep.frame.iloc[choice.row]
                 row.update(
                     {f"valid_{name}": figures[name] for name in self._columns if name in figures}
@@ -98,7 +98,7 @@ class AlphaQuestions:
             frame = selection.frame
             for name in ("alpha", "oracle_alpha"):
                 frame = frame.assign(
-                    **{name: [in_text(choice) for choice in _factors(frame[name])]}
+                    **{name: [factors_in_text(choice) for choice in _factors(frame[name])]}
                 )
             return frame
 
@@ -117,18 +117,18 @@ class AlphaQuestions:
         return rows
 
     def _grids(self) -> dict[str, Sequence[float]]:
-        reach = Reach.of(self.model)
-        grid = sorted({float(alpha) for alpha in (*self.search.alphas, reach.neutral_alpha)})
+        scalable = ScalableResiduals.of(self.model)
+        grid = sorted({float(alpha) for alpha in (*self.search.alphas, scalable.neutral_alpha)})
         grids: dict[str, Sequence[float]] = {"global": grid}
-        if self.search.per_layer and reach.n_alpha > 1:
-            sizes = {len(per_layer) ** reach.n_alpha: per_layer for per_layer in (_COARSE, grid)}
+        if self.search.per_layer and scalable.n_alpha > 1:
+            sizes = {len(per_layer) ** scalable.n_alpha: per_layer for per_layer in (_COARSE, grid)}
             usable = [size for size in sizes if size <= _LARGEST_GRID]
             if usable:
                 grids["per_layer"] = sizes[max(usable)]
             else:
                 getLogger().warning(
                     "%d layers have too many combinations of alpha: not searched per layer.",
-                    reach.n_alpha,
+                    scalable.n_alpha,
                 )
         return grids
 
@@ -149,17 +149,6 @@ class AlphaQuestions:
         names = [f"{name}@{self._k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
         ratios = ["mixingratio_res_last", "mixingratio_gate_last"]  # a model has one of the two
         return [*names, f"hrli@{min(self._topk)}", *ratios]
-
-
-def in_text(alpha: Sequence[float]) -> str:
-    """One number if it is the same in every layer, else one per layer.
-
-    Example:
-        >>> in_text([0.3, 0.3]), in_text([0.3, 1.0])
-        ('0.3', '0.3 1')
-    """
-    different = list(dict.fromkeys(alpha))
-    return " ".join(f"{factor:g}" for factor in (different if len(different) < 2 else alpha))
 
 
 def _factors(column: pd.Series) -> list[list[float]]:

@@ -164,3 +164,25 @@ def test_a_model_with_alpha_out_of_reach_stays_as_it_is() -> None:
     selection = choose_alpha(model, loader(), loader())
     assert selection.frame["alpha"].isna().all()
     assert any("out of reach" in note for note in selection.notes)
+
+
+def test_equal_sums_of_decimals_are_a_tie() -> None:
+    # 0.8 + 0.1 and 0.2 + 0.7 are 0.9 and 0.8999999999999999 in floats.
+    grid = [(0.2, 0.9), (0.8, 0.3), (1.0, 1.0)]
+    choice = select_alpha(sweep_of(grid, [0.5] * 3, [0.4, 0.4, 0.0]), 0.05)
+    assert choice.alpha == [0.2, 0.9]
+    swapped = select_alpha(sweep_of([grid[1], grid[0], grid[2]], [0.5] * 3, [0.4, 0.4, 0.0]), 0.05)
+    assert swapped.alpha == [0.8, 0.3]
+
+
+@pytest.mark.parametrize("residual", ["attention", "feed_forward", "both"])
+def test_what_is_shown_is_what_was_chosen(model: SASRec, residual: str) -> None:
+    data = loader(rows=100, seed=7)
+    selection = choose_alpha(
+        model, data, data, alphas=[0.0, 0.5, 1.0], epsilon=0.9, residual=residual
+    )
+    setting = selection.valid_sweep.settings[selection.choice.row]
+    chosen = setting.feed_forward if residual == "feed_forward" else setting.alpha
+    assert chosen != (1.0, 1.0)
+    assert selection.choice.alpha == selection.about["alpha"] == chosen[0]
+    assert selection.frame["alpha"].iloc[-1] == chosen[0]

@@ -24,7 +24,7 @@ from recbole_residual.model.residual import residual_alpha, scale_residual
 from recbole_residual.probe import sweep_alpha
 from recbole_residual.probe.alpha_sweep import FeedForwardSweep, LayerGrid
 from recbole_residual.probe.engine import evaluation, sasrec_pass
-from recbole_residual.probe.engine.setting import Reach
+from recbole_residual.probe.engine.setting import ScalableResiduals
 from tests.probe.conftest import N_ITEMS, ListLoader, build, loader
 from tests.probe.plain import plain_metrics
 
@@ -98,9 +98,9 @@ def test_ties_and_near_ties_are_decided_by_the_model(monkeypatch: Any) -> None:
         weight[1:5] *= 1 + torch.tensor([[0.0], [1e-7], [2e-7], [3e-7]])
     data.rows["item_id_list"].clamp_(max=N_ITEMS - 1)
     seen = []
-    original = sasrec_pass.SharedPass.run
+    original = sasrec_pass.SasrecPass.run
     monkeypatch.setattr(
-        sasrec_pass.SharedPass,
+        sasrec_pass.SasrecPass,
         "run",
         lambda self, rows: seen.append(original(self, rows)) or seen[-1],
     )
@@ -111,8 +111,8 @@ def test_ties_and_near_ties_are_decided_by_the_model(monkeypatch: Any) -> None:
 
 
 def test_few_rows_need_the_model_itself(model: SASRec) -> None:
-    reach = Reach.of(model)
-    asked = [reach.setting(alpha) for alpha in (0.0, 0.5, 1.0)]
+    scalable = ScalableResiduals.of(model)
+    asked = [scalable.setting(alpha) for alpha in (0.0, 0.5, 1.0)]
     found = evaluation.evaluate_settings(model, loader(rows=200), asked, TOPK)
     assert found.n_plain < 0.02 * 600
 

@@ -18,8 +18,8 @@ from recbole_residual.config.probe_names import PROBES
 from recbole_residual.errors import UnknownProbeError
 from recbole_residual.probe import run_probes
 from recbole_residual.probe.engine.rows import iterate_rows, pooled
-from recbole_residual.probe.engine.sasrec_pass import SharedPass
-from recbole_residual.probe.engine.setting import Reach, applied
+from recbole_residual.probe.engine.sasrec_pass import SasrecPass
+from recbole_residual.probe.engine.setting import ScalableResiduals, applied
 from recbole_residual.run.train import load_run, run_recbole_residual
 from tests.conftest import SMALL
 from tests.probe.conftest import build, loader
@@ -51,12 +51,12 @@ def test_every_probe_of_a_finished_run(tmp_path: Path, capsys: Any) -> None:
 
 @torch.no_grad()
 def assert_ranks_are_equal(session: Any) -> None:
-    """Of a trained model, every single rank of the shared pass is the one by its own scores."""
+    """Of a trained model, every single rank of the one pass is the one by its own scores."""
     model, data = session.model, session.test_data
-    reach = Reach.of(model)
-    asked = [reach.setting(alpha) for alpha in (0.0, 0.3, 1.0)]
+    scalable = ScalableResiduals.of(model)
+    asked = [scalable.setting(alpha) for alpha in (0.0, 0.3, 1.0)]
     (pool,) = pooled(iterate_rows(data, "", False), model, 10**9)
-    ranks, _ = SharedPass(model, asked, [1]).rank(pool)
+    ranks, _ = SasrecPass(model, asked, [1]).rank(pool)
     rows = torch.arange(len(pool.target))
     last, before = pool.item_seq[rows, pool.item_seq_len - 1], pool.item_seq_len - 2
     items = [pool.target, last, pool.item_seq[rows, before.clamp(min=0)] * (before >= 0)]

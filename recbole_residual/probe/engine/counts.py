@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from recbole_residual.evaluator.gains import rank_gains
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 
 RANKED = ("target", "last", "last_but_one")
 """The items that are ranked in every sequence, in this order."""
 
 
-class Tally:
+class Counts:
     """What some settings of one model did on the same sequences.
 
     Ranks are kept as counts, ratios as float64 sums; memory does not depend on the data.
@@ -81,12 +82,7 @@ class Tally:
         """Every figure of one setting, by the names that this package's evaluation gives them."""
         target, last, last_but_one = self._ranks[setting].numpy()
         result: dict[str, float] = {}
-        ranks = np.arange(1, self._largest + 1)
-        for name, gain in (
-            ("hit", np.ones(self._largest)),
-            ("ndcg", 1 / np.log2(ranks + 1)),
-            ("mrr", 1 / ranks),
-        ):
+        for name, gain in rank_gains(np.arange(1, self._largest + 1)).items():
             for k in self.topk:
                 result[f"{name}@{k}"] = float(target[1 : k + 1] @ gain[:k] / target[1:].sum())
         for name, counts in (("hrli", last), ("hrl2i", last_but_one)):
@@ -140,13 +136,13 @@ class Evaluation:
     """What one pass over the data found.
 
     Attributes:
-        tally: the counts.
+        counts: the counts.
         notes: what a reader must know.
-        n_plain: how many pairs of a row and a setting the shared pass left to the model itself,
-            because another item's score was too near to that of an item asked for; -1 where the
-            model did everything itself.
+        n_plain: how many pairs of a row and a setting were left to the model itself, because
+            another item's score was too near to that of an item asked for; -1 where the model did
+            everything itself.
     """
 
-    tally: Tally
+    counts: Counts
     notes: list[str]
     n_plain: int

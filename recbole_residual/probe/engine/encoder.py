@@ -23,7 +23,7 @@ from recbole_residual.decomposition.ratios import gained_norm
 from recbole_residual.decomposition.stages import mixing_ratio
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.fast_forward import can_run_fast
-from recbole_residual.probe.engine.setting_tree import AttentionNode, LayerNode, Plan
+from recbole_residual.probe.engine.setting_tree import AttentionNode, LayerNode, SettingTree
 
 _SHARED_FROM = 3
 """From this many children on, what they share is worth computing first."""
@@ -127,8 +127,8 @@ class SweepEncoder:
         n_back: how many positions before the last are read of that one.
     """
 
-    def __init__(self, model: Any, plan: Plan, read_leaf: int, n_back: int) -> None:
-        self.plan = plan
+    def __init__(self, model: Any, tree: SettingTree, read_leaf: int, n_back: int) -> None:
+        self.tree = tree
         self._read_leaf = read_leaf
         self._n_back = n_back
         self._item = model.item_embedding.weight
@@ -146,8 +146,8 @@ class SweepEncoder:
         rows = self._rows(item_seq, item_seq_len)
         x = self._item[item_seq] + self._position[: item_seq.shape[1]]
         x = _layer_norm(self._norm, x.flatten(0, 1))
-        self._run(0, self.plan.root, x, rows)
-        hidden = x.new_empty(len(self.plan.paths), rows.n_rows, x.shape[1])
+        self._run(0, self.tree.root, x, rows)
+        hidden = x.new_empty(len(self.tree.paths), rows.n_rows, x.shape[1])
         read = x.new_empty(self._n_back, rows.n_rows, x.shape[1])
         self._finish(rows, hidden, read)
         return Encoded(hidden, read, [torch.stack(sums) for sums in rows.ratio_sums])
@@ -172,7 +172,7 @@ class SweepEncoder:
             keep=causal,
             mask=torch.where(causal > 0, 0.0, -torch.inf).to(causal.dtype),
             leaves=[],
-            ratio_sums=[[torch.empty(0)] * n for n in self.plan.n_attention],
+            ratio_sums=[[torch.empty(0)] * n for n in self.tree.n_attention],
         )
 
     def _run(self, depth: int, node: LayerNode, x: torch.Tensor, rows: _Rows) -> None:

@@ -12,7 +12,7 @@ from recbole_residual.probe.engine.counts import Evaluation
 from recbole_residual.probe.engine.encoder import is_plain_sasrec
 from recbole_residual.probe.engine.one_by_one import evaluate_one_by_one
 from recbole_residual.probe.engine.rows import Rows, iterate_rows
-from recbole_residual.probe.engine.sasrec_pass import SharedPass
+from recbole_residual.probe.engine.sasrec_pass import SasrecPass
 from recbole_residual.probe.engine.setting import Setting
 
 Perturbation = Callable[[Rows], Rows]
@@ -33,7 +33,7 @@ def evaluate_settings(
     """Evaluate a model under many settings.
 
     A SASRec (RecBole's or this package's) goes through
-    :class:`~recbole_residual.probe.engine.sasrec_pass.SharedPass`; every other model evaluates each
+    :class:`~recbole_residual.probe.engine.sasrec_pass.SasrecPass`; every other model evaluates each
     setting with a forward of its own. Both give the same numbers.
 
     Args:
@@ -55,7 +55,7 @@ def evaluate_settings(
         rows = map(perturbation, rows)
     with in_eval_mode(model):
         if is_plain_sasrec(model):
-            return SharedPass(model, settings, topk).run(rows)
+            return SasrecPass(model, settings, topk).run(rows)
         return evaluate_one_by_one(model, settings, topk, rows)
 
 

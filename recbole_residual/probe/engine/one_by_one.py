@@ -18,9 +18,9 @@ from recbole_residual.evaluator.model_input import ModelInput, appends_mask, wat
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.model.residual import attention_blocks
-from recbole_residual.probe.engine.counts import Evaluation, Tally
+from recbole_residual.probe.engine.counts import Counts, Evaluation
 from recbole_residual.probe.engine.rows import Rows
-from recbole_residual.probe.engine.setting import Reach, Setting, applied
+from recbole_residual.probe.engine.setting import ScalableResiduals, Setting, applied
 
 MASK_NOTE = (
     "The last position holds [MASK]: the mixing ratio there does not speak of the last item."
@@ -41,19 +41,19 @@ def evaluate_one_by_one(
     model: Any, settings: Sequence[Setting], topk: Sequence[int], rows: Iterator[Rows]
 ) -> Evaluation:
     """Any model: one forward per batch and setting, and one more for the earlier positions."""
-    tally, notes = Tally(len(settings), topk, stages_of(model)), []
+    counts, notes = Counts(len(settings), topk, stages_of(model)), []
     observed = has_ratios(model)
     if not observed:
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     if appends_mask(model):
         notes.append(MASK_NOTE)
-    unscaled = Reach.of(model).unscaled
+    unscaled = ScalableResiduals.of(model).unscaled
     for batch in rows:
         interaction = batch.interaction.to(model.device)
         target = batch.target.to(model.device)
         found = [_evaluate(model, setting, interaction, target, observed) for setting in settings]
         position_ranks = None
-        if tally.reads_positions:
+        if counts.reads_positions:
             try:
                 position_ranks = read_positions(model, unscaled, interaction, target)
             except NoPositionError:
@@ -61,16 +61,16 @@ def evaluate_one_by_one(
                     f"{type(model).__name__} cannot be read at positions before the last: no "
                     "recoverable base."
                 )
-        tally.add_ranks(torch.stack([one.ranks for one in found]), position_ranks)
+        counts.add_ranks(torch.stack([one.ranks for one in found]), position_ranks)
         ratios = [one.ratios for one in found if one.ratios is not None]
         if ratios:
-            tally.add_ratios(
+            counts.add_ratios(
                 ratios[0].layers,
                 torch.stack([of_setting.sums for of_setting in ratios]),
                 ratios[0].n_positions,
                 ratios[0].n_last,
             )
-    return Evaluation(tally, notes, -1)
+    return Evaluation(counts, notes, -1)
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,12 @@ from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.evaluator.model_input import ModelInput
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
-from recbole_residual.probe.engine.counts import RANKED, Evaluation, Tally
+from recbole_residual.probe.engine.counts import RANKED, Counts, Evaluation
 from recbole_residual.probe.engine.encoder import SweepEncoder
 from recbole_residual.probe.engine.ranking import Ranker
 from recbole_residual.probe.engine.rows import Pool, Rows, pooled
-from recbole_residual.probe.engine.setting import Reach, Setting, applied
-from recbole_residual.probe.engine.setting_tree import Plan
+from recbole_residual.probe.engine.setting import ScalableResiduals, Setting, applied
+from recbole_residual.probe.engine.setting_tree import SettingTree
 
 _POOL_ROWS = 8192
 _POSITIONS = {"cpu": 1600}
@@ -32,7 +32,7 @@ _ROWS_PER_THREAD, _COLUMNS = 8, 16
 """On a CPU, from this many rows per thread and positions per row on the bits do not change."""
 
 
-class SharedPass:
+class SasrecPass:
     """One pass of a SASRec over the data for all settings.
 
     Args:
@@ -44,14 +44,14 @@ class SharedPass:
     def __init__(self, model: Any, settings: Sequence[Setting], topk: Sequence[int]) -> None:
         self._model = model
         self._settings = list(settings)
-        unscaled = Reach.of(model).unscaled
+        unscaled = ScalableResiduals.of(model).unscaled
         # The recoverable base is fixed at alpha = 1, also where that is not asked for.
         self._all = self._settings + [unscaled] * (unscaled not in self._settings)
         self._base = self._all.index(unscaled)
-        self._encoder = SweepEncoder(model, Plan.of(self._all), self._base, len(OFFSETS) - 1)
+        self._encoder = SweepEncoder(model, SettingTree.of(self._all), self._base, len(OFFSETS) - 1)
         self._ranker = Ranker(model.item_embedding.weight)
         self._layers = [layer.label for layer in model_layers(model)]
-        self._tally = Tally(len(self._settings), topk, ATTENTION_STAGES)
+        self._tally = Counts(len(self._settings), topk, ATTENTION_STAGES)
         self._n_plain = 0
 
     def run(self, rows: Iterator[Rows]) -> Evaluation:
@@ -62,7 +62,7 @@ class SharedPass:
         return Evaluation(self._tally, [], self._n_plain)
 
     def rank(self, pool: Pool) -> tuple[torch.Tensor, torch.Tensor]:
-        """Ranks of some rows; their mixing ratios go into the tally.
+        """Ranks of some rows; their mixing ratios go into the counts.
 
         Returns:
             The ranks of the items of ``RANKED``, [S, R, 3], and those of the target at L, L-1,
@@ -108,7 +108,7 @@ class SharedPass:
             start = end
 
     def _add_ratios(self, sums: list[torch.Tensor], item_seq_len: torch.Tensor) -> None:
-        paths = torch.tensor(self._encoder.plan.paths[: len(self._settings)])
+        paths = torch.tensor(self._encoder.tree.paths[: len(self._settings)])
         by_layer = [of_nodes.cpu()[paths[:, layer]] for layer, of_nodes in enumerate(sums)]
         self._tally.add_ratios(
             self._layers, torch.stack(by_layer, dim=1), int(item_seq_len.sum()), len(item_seq_len)

@@ -40,8 +40,25 @@ class Setting:
     feed_forward: tuple[float, ...]
 
 
+def factors_in_text(factors: Sequence[float]) -> str:
+    """Residual factors as every table, figure and label writes them.
+
+    Args:
+        factors: one per layer.
+
+    Returns:
+        One number if it is the same in every layer, else one per layer; nothing for no factor.
+
+    Example:
+        >>> factors_in_text([0.3, 0.3]), factors_in_text([0.3, 1.0])
+        ('0.3', '0.3 1')
+    """
+    different = list(dict.fromkeys(factors))
+    return " ".join(f"{factor:g}" for factor in (different if len(different) < 2 else factors))
+
+
 @dataclass(frozen=True)
-class Reach:
+class ScalableResiduals:
     """What of a model a sweep can scale.
 
     Attributes:
@@ -57,7 +74,7 @@ class Reach:
     joint: bool
 
     @classmethod
-    def of(cls, model: Any) -> Reach:
+    def of(cls, model: Any) -> ScalableResiduals:
         """What can be scaled in ``model``."""
         try:
             n_alpha, neutral = len(residual_blocks(model)), neutral_alpha(model)
@@ -85,7 +102,7 @@ class Reach:
 
 def current_setting(model: Any) -> Setting:
     """The factors in force on ``model``."""
-    alpha = residual_alpha(model) if Reach.of(model).n_alpha else []
+    alpha = residual_alpha(model) if ScalableResiduals.of(model).n_alpha else []
     blocks = feed_forward_blocks(model)
     return Setting(tuple(alpha), tuple(residual_factor(block) for block in blocks))
 
@@ -99,12 +116,15 @@ def applied(model: Any, setting: Setting) -> Iterator[None]:
 
 
 def sweep_settings(
-    reach: Reach, alphas: Sequence[float], residual: str | None = None, per_layer: bool = False
+    scalable: ScalableResiduals,
+    alphas: Sequence[float],
+    residual: str | None = None,
+    per_layer: bool = False,
 ) -> list[Setting]:
     """The settings of a sweep, in the order of ``alphas``.
 
     Args:
-        reach: what of the model can be scaled.
+        scalable: what of the model can be scaled.
         alphas: the grid.
         residual: which residuals to scale, one of :data:`RESIDUALS`; by default those that the
             model's own ``alpha`` scales.
@@ -115,19 +135,19 @@ def sweep_settings(
             model has no such residual.
 
     Example:
-        >>> reach = Reach(2, 2, neutral_alpha=1.0, joint=False)
-        >>> [setting.alpha for setting in sweep_settings(reach, [0, 1], per_layer=True)]
+        >>> scalable = ScalableResiduals(2, 2, neutral_alpha=1.0, joint=False)
+        >>> [setting.alpha for setting in sweep_settings(scalable, [0, 1], per_layer=True)]
         [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0)]
     """
     if residual is None:
-        residual = "both" if reach.joint else "attention"
+        residual = "both" if scalable.joint else "attention"
     if residual not in RESIDUALS:
         raise ProbeError(f"residual = {residual!r} is not usable: one of {list(RESIDUALS)}.")
     if not alphas or len({float(alpha) for alpha in alphas}) < len(alphas):
         raise ProbeError(
             f"alphas = {list(alphas)!r} is not usable: different numbers, at least one."
         )
-    n_factors = reach.n_alpha if residual == "attention" else reach.n_feed_forward
+    n_factors = scalable.n_alpha if residual == "attention" else scalable.n_feed_forward
     if not n_factors:
         raise ProbeError(f"the model has no {residual.replace('_', '-')} residual to scale.")
     if per_layer:
@@ -135,7 +155,7 @@ def sweep_settings(
     else:
         grid = [[alpha] * n_factors for alpha in alphas]
     if residual == "attention":
-        return [reach.setting(point) for point in grid]
+        return [scalable.setting(point) for point in grid]
     if residual == "feed_forward":
-        return [reach.setting(reach.neutral_alpha, point) for point in grid]
-    return [reach.setting(point, point) for point in grid]
+        return [scalable.setting(scalable.neutral_alpha, point) for point in grid]
+    return [scalable.setting(point, point) for point in grid]

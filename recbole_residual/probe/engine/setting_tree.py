@@ -51,7 +51,7 @@ class LayerNode:
 
 
 @dataclass(frozen=True)
-class Plan:
+class SettingTree:
     """A tree over the layers whose leaves are settings.
 
     Attributes:
@@ -65,12 +65,12 @@ class Plan:
     paths: tuple[tuple[int, ...], ...]
 
     @classmethod
-    def of(cls, settings: Sequence[Setting]) -> Plan:
+    def of(cls, settings: Sequence[Setting]) -> SettingTree:
         """The tree of different settings of one model.
 
         Example:
             >>> grid = [Setting((a, b), (1.0, 1.0)) for a in (0.0, 1.0) for b in (0.0, 0.5, 1.0)]
-            >>> Plan.of(grid).n_attention
+            >>> SettingTree.of(grid).n_attention
             (2, 6)
         """
         if len(set(settings)) < len(settings):

@@ -13,7 +13,7 @@ from recbole_residual.model.residual import scale_residual
 from recbole_residual.model.switches import uniform_attention, without_position
 from recbole_residual.probe.engine.encoder import SweepEncoder, is_plain_sasrec
 from recbole_residual.probe.engine.setting import Setting, applied
-from recbole_residual.probe.engine.setting_tree import Plan
+from recbole_residual.probe.engine.setting_tree import SettingTree
 from tests.conftest import random_interaction
 from tests.probe.conftest import N_ITEMS, build
 
@@ -42,7 +42,7 @@ def test_representations_are_those_of_the_model(seed, n_layers, n_settings, data
     )
     rows = random_interaction(9, 7, N_ITEMS, seed)
     item_seq, length = rows["item_id_list"], rows["item_length"]
-    encoded = SweepEncoder(model, Plan.of(asked), len(asked) - 1, 2).encode(
+    encoded = SweepEncoder(model, SettingTree.of(asked), len(asked) - 1, 2).encode(
         item_seq[:, : int(length.max())], length
     )
     for setting, hidden in zip(asked, encoded.hidden):

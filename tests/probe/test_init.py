@@ -1,0 +1,30 @@
+"""The face of the room: complete, and free until it is used."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from recbole_residual import probe
+
+
+def test_every_name_is_there() -> None:
+    assert set(probe._HOME) == set(probe.__all__)
+    for name in probe.__all__:
+        assert getattr(probe, name) is not None
+        assert name in dir(probe)
+    with pytest.raises(AttributeError, match="no attribute 'sweep'"):
+        probe.sweep  # noqa: B018
+
+
+def test_importing_the_room_loads_no_torch() -> None:
+    code = (
+        "import sys; before = 'torch' in sys.modules; import recbole_residual.probe; "
+        "print(before, 'torch' in sys.modules, 'recbole' in sys.modules)"
+    )
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert printed.stdout.split() == ["False", "False", "False"]

@@ -20,7 +20,7 @@ from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, AlphaSweep, sweep_a
 from recbole_residual.probe.engine.setting import DEFAULT_ALPHAS, Setting, factors_in_text
 from recbole_residual.probe.result import ProbeResult
 
-DEFAULT_EPSILONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
+DEFAULT_EPSILONS: tuple[float, ...] = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 """Accuracy that may be given up, as shares of HR@k(1): the curve of the report."""
 
 _ROUNDING = 1e-12

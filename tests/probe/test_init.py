@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import recbole_residual
 from recbole_residual import probe
 
 
@@ -24,7 +26,7 @@ def test_importing_the_room_loads_no_torch() -> None:
         "import sys; before = 'torch' in sys.modules; import recbole_residual.probe; "
         "print(before, 'torch' in sys.modules, 'recbole' in sys.modules)"
     )
-    printed = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
+    root = Path(recbole_residual.__file__).parents[1]
+    command = [sys.executable, "-c", code]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, cwd=root)
     assert printed.stdout.split() == ["False", "False", "False"]

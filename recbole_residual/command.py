@@ -242,15 +242,14 @@ def _probe(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 
 def _report(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.report import report
+    from recbole_residual.report import rewrite_report
 
     if not options.run:
         raise UsageError("--mode=report is about a run: say which, --run=FOLDER.")
     latex = _latex(keys)
     _refuse_keys(keys, "report")
-    found = report(options.run)
-    page, *_ = found.save(options.run, latex)
-    print(f"{found}\n\nsaved {page}")
+    page = rewrite_report(options.run, latex)
+    print(f"{page}\n\nsaved {options.run}")
 
 
 def _diagnose(options: argparse.Namespace, keys: dict[str, Any]) -> None:
@@ -277,7 +276,10 @@ def _compare(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 
 def _latex(keys: dict[str, Any]) -> bool:
-    return str(keys.pop("latex", False)).lower() == "true"
+    value = str(keys.pop("latex", False))
+    if value.lower() not in ("true", "false"):
+        raise UsageError(f"--latex={value} is not usable: True or False.")
+    return value.lower() == "true"
 
 
 def _refuse_keys(keys: dict[str, Any], mode: str) -> None:

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and what the files in a run's folder are called."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ from pathlib import Path
 from typing import Union
 
 PathLike = Union[str, "os.PathLike[str]"]
+
+CONFIG_FILE = "config.yaml"
+"""In a run's folder: the resolved configuration, from which the run can be repeated."""
+RESULT_FILE = "result.json"
+"""In a run's folder: the result of a finished run."""
+LOG_FILE = "run.log"
+PROBE_FOLDER = "probe"
+"""In a run's folder: the answers of the probes, one json file each."""
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from recbole_residual.checkpoint.writing import save_checkpoint
 from recbole_residual.config.probe_names import PROBES_AFTER_TRAINING
 from recbole_residual.errors import ConfigError
 from recbole_residual.evaluator import register
-from recbole_residual.report import Report, RunRecord, report
+from recbole_residual.report import Report, RunRecord, report, write_report
 from recbole_residual.report.record import PROGRAM
 from recbole_residual.run.folder import RunFolder
 from recbole_residual.run.train import (
@@ -26,7 +26,6 @@ from recbole_residual.run.train import (
     evaluate_session,
     load_run,
     probe_session,
-    write_report,
 )
 from recbole_residual.trainer.trainer import get_trainer
 
@@ -163,7 +162,7 @@ def _diagnose_session(session: Session, about: Mapping[str, Any]) -> Diagnosis:
         folder.write_result(result)
         logger.info("test result: %s", dict(result["test_result"]))
         probe_session(session, folder, PROBES_AFTER_TRAINING[config["probe"]])
-        write_report(config, folder)
+        write_report(config, folder.path)
     return Diagnosis(report(folder.path), folder.path, session)
 
 
@@ -175,5 +174,5 @@ def _diagnose_run(folder: RunFolder, given: Mapping[str, Any]) -> Diagnosis:
     record = RunRecord.read(folder.path)
     with folder.logging(session.config["state"] or "INFO"):
         probe_session(session, folder, [name for name in wanted if name not in record.probes])
-        write_report(session.config, folder)
+        write_report(session.config, folder.path)
     return Diagnosis(report(folder.path), folder.path, session)

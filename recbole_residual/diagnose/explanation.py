@@ -28,7 +28,8 @@ from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.probe.engine.evaluation import in_eval_mode
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE
 from recbole_residual.report import Report
-from recbole_residual.report.section import Plot, Section
+from recbole_residual.report.plot import Plot
+from recbole_residual.report.section import Section
 from recbole_residual.report.table import Table
 from recbole_residual.run.train import Session, load_run
 

@@ -15,6 +15,7 @@ from recbole_residual.errors import (
     ProbeDataError,
     ProbeUnavailableError,
 )
+from recbole_residual.files import PROBE_FOLDER
 from recbole_residual.probe.alpha_selection import AlphaSelection, choose_alpha
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, sweep_alpha
 from recbole_residual.probe.by_position import positions
@@ -23,9 +24,6 @@ from recbole_residual.probe.inside_model import internals
 from recbole_residual.probe.reliance_table import reliance
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.shuffles import shuffle
-
-FOLDER = "probe"
-"""Where the probes of a run are, in its folder."""
 
 _LARGEST_GRID = 1000
 
@@ -172,7 +170,7 @@ def run_probes(
             logger.warning("Probe %s is left out: %s", name, error)
             continue
         results[name] = result
-        for path in result.save(folder / FOLDER):
+        for path in result.save(folder / PROBE_FOLDER):
             logger.info("Saved %s", path)
         for note in result.notes:
             logger.info("Note on %s: %s", name, note)

@@ -5,35 +5,25 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Union
 
 import pandas as pd
-from jinja2 import DictLoader, Environment, StrictUndefined
-from markupsafe import Markup
 
-from recbole_residual.files import atomic_path, write_text
+from recbole_residual.files import write_text
+from recbole_residual.report.plot import Plot
 from recbole_residual.report.record import RunRecord
-from recbole_residual.report.section import Plot, Section
-from recbole_residual.report.sections.all import build_sections
-from recbole_residual.report.table import NOT_RUN, Table
-from recbole_residual.version import __version__
-
-PAGE = "report.html"
-FIGURES = "figures"
-TABLES = "tables"
-INDEX = "index.csv"
-
-_STYLE = "page.css"
-_TEMPLATES = ("body.html", "page.html")
+from recbole_residual.report.rendering import rendered
+from recbole_residual.report.saving import PAGE, save_figures, save_tables
+from recbole_residual.report.section import Section
+from recbole_residual.report.sections import build_sections
+from recbole_residual.report.table import Table
 
 TERMINAL = ("dataset", "accuracy", "last_item", "internals", "alpha_sweep", "shuffle")
 """The tables that a terminal shows, by name."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """Sections of tables and figures.
 
@@ -67,6 +57,10 @@ class Report:
     def _plots(self) -> list[Plot]:
         return [plot for section in self.sections for plot in section.plots]
 
+    def __repr__(self) -> str:
+        tables = sum(frame is not None for frame in self.tables.values())
+        return f"<Report on {self.title}: {len(self.sections)} sections, {tables} tables>"
+
     def __str__(self) -> str:
         parts = [self.title, self.subtitle]
         for section in self.sections:
@@ -79,24 +73,11 @@ class Report:
         return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        return self._rendered("body.html")
+        return rendered("body.html", self)
 
     def to_html(self) -> str:
         """The page: one file that needs nothing else."""
-        return self._rendered("page.html")
-
-    def _rendered(self, template: str) -> str:
-        return (
-            _environment()
-            .get_template(template)
-            .render(
-                report=self,
-                not_run=NOT_RUN,
-                version=__version__,
-                markup=Markup,
-                css=(resources.files(__package__) / _STYLE).read_text(encoding="utf-8"),
-            )
-        )
+        return rendered("page.html", self)
 
     def save(self, folder: Union[str, os.PathLike[str]], latex: bool = False) -> list[Path]:
         """Write the page, the figures (PNG and PDF) and the tables (csv), each whole or not at all.
@@ -109,47 +90,12 @@ class Report:
             The files.
         """
         base = Path(folder)
-        written = [base / PAGE]
-        write_text(written[0], self.to_html())
-        for plot in self._plots():
-            if plot.draw is not None:
-                for kind, content in (("png", plot.png), ("pdf", plot.rendered("pdf"))):
-                    written.append(base / FIGURES / f"{plot.name}.{kind}")
-                    with atomic_path(written[-1]) as part:
-                        part.write_bytes(content)
-        index = []
-        for table in self._tables():
-            index.append(
-                {
-                    "table": table.name,
-                    "title": table.title,
-                    "file": f"{table.name}.csv" if table.frame is not None else NOT_RUN,
-                    "command": table.command,
-                }
-            )
-            if table.frame is not None:
-                written.append(base / TABLES / f"{table.name}.csv")
-                text = table.frame.to_csv(index=False, lineterminator="\n", na_rep="NaN")
-                write_text(written[-1], text)
-            if latex:
-                written.append(base / TABLES / f"{table.name}.tex")
-                write_text(written[-1], table.to_latex())
-        written.append(base / TABLES / INDEX)
-        write_text(written[-1], pd.DataFrame(index).to_csv(index=False, lineterminator="\n"))
-        return written
-
-
-@lru_cache(maxsize=1)
-def _environment() -> Environment:
-    folder = resources.files(__package__)
-    texts = {name: (folder / name).read_text(encoding="utf-8") for name in _TEMPLATES}
-    return Environment(
-        loader=DictLoader(texts),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        write_text(base / PAGE, self.to_html())
+        return [
+            base / PAGE,
+            *save_figures(self._plots(), base),
+            *save_tables(self._tables(), base, latex),
+        ]
 
 
 def report(folder: Union[str, os.PathLike[str]]) -> Report:
@@ -162,8 +108,8 @@ def report(folder: Union[str, os.PathLike[str]]) -> Report:
         ConfigError: if it is none.
 
     Example:
-        >>> found = report("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
-        >>> found.tables["alpha_sweep"], found.figures["alpha_curves"]  # doctest: +SKIP
+        >>> page = report("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
+        >>> page.tables["alpha_sweep"], page.figures["alpha_curves"]  # doctest: +SKIP
     """
     record = RunRecord.read(folder)
     alpha = record.result.get("alpha")

@@ -11,10 +11,11 @@ from typing import Any, Union
 
 import numpy as np
 import pandas as pd
+import yaml
 
 from recbole_residual.config.probe_names import PROBES
-from recbole_residual.probe.run_probes import FOLDER
-from recbole_residual.run.folder import RunFolder
+from recbole_residual.errors import ConfigError
+from recbole_residual.files import CONFIG_FILE, PROBE_FOLDER, RESULT_FILE
 
 PROGRAM = "recbole-residual"
 """How commands in a report begin."""
@@ -60,17 +61,36 @@ class RunRecord:
         Raises:
             ConfigError: if it is none.
         """
-        run = RunFolder.existing(folder)
+        path = Path(folder).absolute()
+        if not (path / CONFIG_FILE).is_file():
+            raise ConfigError(
+                f"{str(folder)!r} is not the folder of a run: it has no {CONFIG_FILE}."
+            )
+        config = yaml.safe_load((path / CONFIG_FILE).read_text(encoding="utf-8"))
+        result = _json(path / RESULT_FILE) or {}
         probes = {}
         for name in PROBES:
-            path = run.path / FOLDER / f"{name}.json"
-            if path.is_file():
-                content = json.loads(path.read_text(encoding="utf-8"))
+            content = _json(path / PROBE_FOLDER / f"{name}.json")
+            if content is not None:
                 tables = {key: _frame(rows) for key, rows in content["tables"].items()}
                 probes[name] = StoredProbe(content["about"], content["notes"], tables)
-        config = run.read_config()
-        name = label or f"{config['model']}, {config['dataset']}"
-        return cls(run.path, config, run.read_result() or {}, probes, name)
+        label = label or f"{config['model']}, {config['dataset']}"
+        return cls(path, config, result, probes, label)
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether the run was evaluated or asked anything."""
+        return bool(self.results_by_split or self.probes)
+
+    @property
+    def results_by_split(self) -> dict[str, dict[str, float]]:
+        """Metrics of validation and test data, unrounded where they were kept."""
+        results = {}
+        for split, key in (("validation", "valid_result"), ("test", "test_result")):
+            values = self.result.get(f"{key}_unrounded") or self.result.get(key)
+            if values:
+                results[split] = values
+        return results
 
     @property
     def title(self) -> str:
@@ -96,7 +116,7 @@ class RunRecord:
         """The command that gives the result again."""
         if "command" in self.result:
             return self.result["command"]
-        config = shlex.quote(str(RunFolder(self.folder).config_file))
+        config = shlex.quote(str(self.folder / CONFIG_FILE))
         return f"{PROGRAM} --config_files={config} --output_dir=NEW_FOLDER"
 
     def probe_command(self, probe: str) -> str:
@@ -113,6 +133,11 @@ class RunRecord:
             # Tokens stay text: "01" is not "1".
             return pd.read_csv(csv, index_col=0, dtype={user: str, "target": str})
         return None
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    """The content of a file, None if there is none."""
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:

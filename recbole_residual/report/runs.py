@@ -13,12 +13,6 @@ from recbole_residual.report.record import RunRecord
 from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
 
-def main_k(columns: Sequence[str], metric: str = "hit") -> int:
-    """The cut-off of which a report speaks: 10 if there is one, else the largest."""
-    found = [int(name.partition("@")[2]) for name in columns if name.startswith(f"{metric}@")]
-    return 10 if 10 in found else max(found)
-
-
 @dataclass(frozen=True)
 class Runs:
     """Runs that are reported together."""
@@ -38,18 +32,17 @@ class Runs:
     def joined(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> pd.DataFrame | None:
         """The table of the only run, or those of all runs below each other; None if there is
         none."""
-        frames = {record.label: frame_of(record) for record in self.records}
-        there = {label: frame for label, frame in frames.items() if frame is not None}
-        if not there:
+        frames = self.series(frame_of)
+        if not frames:
             return None
         if not self.several:
-            return next(iter(there.values()))
-        parts = []
-        for label, frame in there.items():
-            part = frame.copy()
-            part.insert(0, "run", label)
-            parts.append(part)
-        return pd.concat(parts, ignore_index=True)
+            return next(iter(frames.values()))
+        labelled = []
+        for label, frame in frames.items():
+            copy = frame.copy()
+            copy.insert(0, "run", label)
+            labelled.append(copy)
+        return pd.concat(labelled, ignore_index=True)
 
     def absent(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> list[str]:
         """A note that names the runs without a table, where others have one."""
@@ -59,7 +52,7 @@ class Runs:
         return [f"{NOT_RUN} for: {'; '.join(without)}."]
 
     def series(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> dict[str, Any]:
-        """The tables that are there, by label."""
+        """The tables of the runs that have one, by label."""
         frames = {record.label: frame_of(record) for record in self.records}
         return {label: frame for label, frame in frames.items() if frame is not None}
 
@@ -74,12 +67,12 @@ class Runs:
                         notes.append(text)
         return notes
 
-    def command(self, of: Callable[[RunRecord], str]) -> str:
+    def command(self, command_of: Callable[[RunRecord], str]) -> str:
         """The commands of all runs, one after the other."""
-        return "; ".join(dict.fromkeys(of(record) for record in self.records))
+        return "; ".join(dict.fromkeys(command_of(record) for record in self.records))
 
     def missing(self, probe: str) -> str:
-        """Why there is nothing of a probe: nobody asked, or there is nothing to answer."""
+        """Why a probe has no answer: nobody asked, or the model has nothing of the kind."""
         asked = any(probe in record.probes for record in self.records)
         return NOT_DEFINED if asked else NOT_RUN
 
@@ -100,15 +93,15 @@ class Runs:
         folded: bool = False,
     ) -> Table:
         """A table as a probe left it."""
-        of = partial(probe_frame, probe=probe, name=name)
-        frame = self.joined(of)
+        frame_of = partial(probe_frame, probe=probe, name=name)
+        frame = self.joined(frame_of)
         return Table(
             name or probe,
             title,
             frame,
             self.probe_command(probe),
             shown=None if frame is None or shown is None else shown(frame),
-            notes=[*self.notes(probe), *self.absent(of)],
+            notes=[*self.notes(probe), *self.absent(frame_of)],
             marked=() if frame is None or marked is None else marked(frame),
             folded=folded,
             missing=self.missing(probe),
@@ -116,6 +109,7 @@ class Runs:
 
 
 def probe_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.DataFrame | None:
+    """A table of a probe; None if it was not run or has no rows."""
     frame = record.table(probe, name)
     return None if frame is None or frame.empty else frame
 
@@ -137,6 +131,7 @@ def chosen_alpha(record: RunRecord) -> float | None:
 
 
 def oracle_alpha(record: RunRecord) -> float:
+    """The alpha that the same rule would choose on the test data."""
     stored = record.probes["alpha_selection"]
     table = stored.tables["alpha_selection"]
     return float(table.loc[table["epsilon"] == stored.about["epsilon"], "oracle_alpha"].iloc[0])

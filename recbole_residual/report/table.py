@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import html
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import pandas as pd
 from tabulate import tabulate
 
+from recbole_residual.report.cell import cell_writer
+
 NOT_RUN = "not run"
 """What stands where numbers are missing."""
-
-UNDEFINED = "n/a"
-"""What stands for a number that is not defined, such as a rate over nothing."""
 
 NOT_DEFINED = "not defined for this model"
 """What stands where a probe was run and the model has nothing of the kind."""
@@ -114,42 +111,6 @@ def _long(text: str) -> str:
 def _cells(frame: pd.DataFrame) -> list[list[str]]:
     columns = []
     for name in frame.columns:
-        write = _writer(str(name))
+        write = cell_writer(str(name))
         columns.append([write(value) for value in frame[name]])
     return [list(row) for row in zip(*columns)]
-
-
-_AS_THEY_ARE = ("alpha", "epsilon", "oracle alpha", "feed_forward", "seed", "key", "value")
-"""Columns whose numbers are settings, not measurements."""
-
-
-def _writer(name: str) -> Callable[[Any], str]:
-    return _setting if name in _AS_THEY_ARE or name.startswith("alpha_") else cell
-
-
-def _setting(value: Any) -> str:
-    """A number without the zeros and commas of a measurement."""
-    if isinstance(value, Real) and not isinstance(value, bool) and not math.isnan(value):
-        return f"{value:.10g}"
-    return cell(value)
-
-
-def cell(value: Any) -> str:
-    """One value as it is read in a table.
-
-    Example:
-        >>> [cell(value) for value in (0.12345, 1234567, float("nan"), None, "L-1", 2.5e-9, 165.5)]
-        ['0.1235', '1,234,567', 'n/a', 'n/a', 'L-1', '2.5e-09', '165.5']
-    """
-    if value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value)):
-        return UNDEFINED
-    if isinstance(value, (bool, str)):
-        return str(value)
-    if isinstance(value, Integral):
-        return f"{int(value):,}"
-    if isinstance(value, Real):
-        size = abs(float(value))
-        if size >= 100:
-            return f"{float(value):,.1f}"
-        return f"{float(value):.2g}" if 0 < size < 5e-4 else f"{float(value):.4f}"
-    return str(value)

@@ -18,11 +18,7 @@ import yaml
 
 from recbole_residual.checkpoint.writing import BEST_FILE, RESUME_FILE
 from recbole_residual.errors import ConfigError
-from recbole_residual.files import PathLike, write_text
-
-CONFIG_FILE = "config.yaml"
-LOG_FILE = "run.log"
-RESULT_FILE = "result.json"
+from recbole_residual.files import CONFIG_FILE, LOG_FILE, RESULT_FILE, PathLike, write_text
 
 FILE_ONLY = {"file_only": True}
 """``extra`` of a log record that would flood the terminal."""

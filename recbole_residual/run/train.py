@@ -31,7 +31,7 @@ from recbole_residual.errors import CheckpointError, ConfigError
 from recbole_residual.evaluator import per_user_table, register, write_per_user
 from recbole_residual.evaluator.model_input import appends_mask
 from recbole_residual.probe import ProbeResult, run_probes
-from recbole_residual.report import report
+from recbole_residual.report import write_report
 from recbole_residual.run.folder import FILE_ONLY, RunFolder
 from recbole_residual.trainer.trainer import get_trainer
 from recbole_residual.version import __version__
@@ -178,7 +178,7 @@ def probe_run(
     folder = RunFolder.existing(run_folder)
     with folder.logging(session.config["state"] or "INFO"):
         results = probe_session(session, folder, names)
-        write_report(session.config, folder)
+        write_report(session.config, folder.path)
     return results
 
 
@@ -258,7 +258,7 @@ def _run(config: ResidualConfig, folder: RunFolder, saved: bool, resume: bool) -
         logger.info("test result: %s", dict(result["test_result"] or {}))
         logger.info("Saved %s", folder.result_file)
         probe_session(session, folder, PROBES_AFTER_TRAINING[config["probe"]])
-        write_report(config, folder)
+        write_report(config, folder.path)
     return result
 
 
@@ -275,13 +275,6 @@ def probe_session(
         topk=session.config["topk"],
         show_progress=session.config["show_progress"],
     )
-
-
-def write_report(config: ResidualConfig, folder: RunFolder) -> None:
-    """Write the report of a run, from what its folder holds, if the configuration wants one."""
-    if config["report"]:
-        page, *_ = report(folder.path).save(folder.path, latex=config["latex"])
-        getLogger().info("Saved %s", page)
 
 
 def _train_and_test(

@@ -16,7 +16,7 @@ from recbole_residual import compare
 from recbole_residual.command import main
 from recbole_residual.errors import ConfigError
 from recbole_residual.report import RunRecord
-from recbole_residual.report.comparison import paired_test
+from recbole_residual.report.paired import paired_test
 from tests.report.test_page import SECTIONS, Page
 
 ALPHA_1 = "SASRecResidual, ml-100k, alpha 1.0"

@@ -12,7 +12,6 @@ from matplotlib.colors import to_hex
 
 from recbole_residual.report import compare, report
 from recbole_residual.report.figures import (
-    OKABE_ITO,
     alpha_curves,
     heatmaps,
     hrli_against_accuracy,
@@ -20,6 +19,7 @@ from recbole_residual.report.figures import (
     position_bars,
     recovery_against_accuracy,
 )
+from recbole_residual.report.figures.style import OKABE_ITO
 
 ALPHAS = np.array([0.0, 0.5, 1.0])
 

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from recbole_residual.report import RunRecord
-from recbole_residual.report.papers import _MEASURES, papers_section, reference
+from recbole_residual.report.measures import MEASURES
+from recbole_residual.report.papers import reference
 from recbole_residual.report.runs import Runs
+from recbole_residual.report.sections.papers import papers_section
 
 
 def tables(*records: RunRecord) -> tuple[Any, Any]:
@@ -21,7 +23,7 @@ def tables(*records: RunRecord) -> tuple[Any, Any]:
 
 def test_the_data_is_whole() -> None:
     data = reference()
-    assert {finding["measure"] for finding in data["findings"]} == set(_MEASURES)
+    assert {finding["measure"] for finding in data["findings"]} == set(MEASURES)
     assert len(data["accuracy"]) == 18
     for row in [*data["findings"], *data["accuracy"]]:
         assert row["source"] in data["sources"]

@@ -1,0 +1,26 @@
+"""The figures of a report. Only what draws one imports this room, and matplotlib with it."""
+
+from recbole_residual.report.figures.alpha import alpha_curves, hrli_against_accuracy
+from recbole_residual.report.figures.bars import (
+    position_bars,
+    rank_distribution,
+    ratios_by_stage,
+    shuffle_bars,
+)
+from recbole_residual.report.figures.maps import heatmaps
+from recbole_residual.report.figures.selection import (
+    outcome_against_epsilon,
+    recovery_against_accuracy,
+)
+
+__all__ = [
+    "alpha_curves",
+    "heatmaps",
+    "hrli_against_accuracy",
+    "outcome_against_epsilon",
+    "position_bars",
+    "rank_distribution",
+    "ratios_by_stage",
+    "recovery_against_accuracy",
+    "shuffle_bars",
+]

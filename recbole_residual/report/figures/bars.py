@@ -1,0 +1,161 @@
+"""Figures of bars: mixing ratios, drops, ranks, shares of positions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from recbole_residual.report.figures.style import (
+    HATCHES,
+    OKABE_ITO,
+    STAGE_NAMES,
+    Series,
+    figure_with,
+    legend,
+    looks,
+)
+
+
+def ratios_by_stage(ratios: Series) -> Figure:
+    """Mean mixing ratio by stage: by layer for one run, by run for several.
+
+    Args:
+        ratios: tables of the probe ``internals``.
+    """
+    one = len(ratios) == 1
+    bars: dict[str, pd.DataFrame] = {}
+    for label, table in ratios.items():
+        everywhere = table[table["position"] == "all"]
+        if one:
+            for layer, part in everywhere.groupby("layer", sort=False):
+                bars["all layers" if layer == "all" else f"layer {layer}"] = part
+        else:
+            bars[label] = everywhere[everywhere["layer"] == "all"]
+    stages = list(dict.fromkeys(stage for part in bars.values() for stage in part["stage"]))
+    with figure_with(width=5.2, height=3.2) as (figure, (axes,)):
+        values = {
+            label: [_at(part, stage, "mean") for stage in stages] for label, part in bars.items()
+        }
+        spread = {
+            label: [_at(part, stage, "std") for stage in stages] for label, part in bars.items()
+        }
+        _grouped_bars(axes, values, spread)
+        axes.set_xticks(range(len(stages)), [STAGE_NAMES.get(s, s) for s in stages])
+        axes.set_ylabel("mixing ratio")
+        axes.set_ylim(0, 1.05)
+        legend(axes, figure, 4)
+        return figure
+
+
+def _at(part: pd.DataFrame, stage: str, statistic: str) -> float:
+    found = part.loc[part["stage"] == stage, statistic]
+    return float(found.iloc[0]) if len(found) else float("nan")
+
+
+def shuffle_bars(shuffles: Series, k: int) -> Figure:
+    """Relative drop under each perturbation: two metrics for one run, NDCG for several.
+
+    Args:
+        shuffles: tables of the probe ``shuffle``.
+        k: the cut-off.
+    """
+    modes = list(dict.fromkeys(mode for table in shuffles.values() for mode in table["mode"]))
+    modes.remove("original")
+    bars: dict[str, tuple[pd.DataFrame, str]] = {}
+    for label, table in shuffles.items():
+        indexed = table.set_index("mode").reindex(modes)
+        bars[f"NDCG@{k}" if len(shuffles) == 1 else label] = (indexed, f"ndcg@{k}_drop")
+        if len(shuffles) == 1:
+            bars[f"HR@{k}"] = (indexed, f"hit@{k}_drop")
+    with figure_with(width=6.4, height=3.2) as (figure, (axes,)):
+        _grouped_bars(
+            axes,
+            {label: list(table[name]) for label, (table, name) in bars.items()},
+            {label: list(table[f"{name}_std"].fillna(0)) for label, (table, name) in bars.items()},
+        )
+        axes.axhline(0, color="#333333", linewidth=0.8)
+        axes.set_xticks(range(len(modes)), [mode.replace("_", "\n", 1) for mode in modes])
+        what = "" if len(shuffles) == 1 else f" of NDCG@{k}"
+        axes.set_ylabel(f"relative drop{what} (1 = all lost)")
+        legend(axes, figure, 4)
+        return figure
+
+
+def rank_distribution(ranks: Series) -> Figure:
+    """Where the last input item stands in the ranking: with the target for one run, or by run.
+
+    Args:
+        ranks: the table ``internals_ranks`` of the probe ``internals``.
+    """
+    with figure_with(width=6.4, height=3.2) as (figure, (axes,)):
+        first = next(iter(ranks.values()))
+        bins = first[first["item"] == "last input item"]
+        names = [
+            f"{low}" if low == high else f"{low}-{high}"
+            for low, high in zip(bins["rank_from"], bins["rank_to"])
+        ]
+        if len(ranks) == 1:
+            shares = {
+                str(item): list(part["share"]) for item, part in first.groupby("item", sort=False)
+            }
+            _grouped_bars(axes, shares, {label: [0.0] * len(names) for label in shares})
+        else:
+            for look, (label, table) in zip(looks(), ranks.items()):
+                part = table[table["item"] == "last input item"]
+                axes.plot(range(len(part)), part["share"], label=label, **look)
+                if len(part) > len(names):
+                    names = [f"{a}-{b}" for a, b in zip(part["rank_from"], part["rank_to"])]
+        axes.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
+        axes.set_xlabel("rank in the whole catalogue")
+        axes.set_ylabel("share of sequences")
+        axes.set_ylim(bottom=0)
+        legend(axes, figure, 2)
+        return figure
+
+
+def position_bars(panels: Mapping[str, Sequence[float]], names: Sequence[str]) -> Figure:
+    """One panel of horizontal bars per quantity, positions down, the last one at the bottom.
+
+    Args:
+        panels: for each quantity one value per position, NaN where it is not defined.
+        names: of the positions, the oldest first.
+    """
+    height = 1.1 + 0.24 * len(names)
+    with figure_with(len(panels), width=2.4, height=height) as (figure, all_axes):
+        figure.set_size_inches(2.4 * len(panels) + 1.8, height)
+        for number, (axes, (title, values)) in enumerate(zip(all_axes, panels.items())):
+            places = np.arange(len(names))
+            axes.barh(places, values, color=OKABE_ITO[number], hatch=HATCHES[number])
+            axes.set_yticks(places, names if number == 0 else [])
+            axes.set_ylim(len(names) - 0.4, -0.6)
+            axes.set_xlabel(title)
+            axes.axvline(0, color="#333333", linewidth=0.8)
+            axes.grid(visible=False, axis="y")
+        return figure
+
+
+def _grouped_bars(
+    axes: Any, values: Mapping[str, Sequence[float]], spread: Mapping[str, Sequence[float]]
+) -> None:
+    width = 0.8 / len(values)
+    looks = cycle(zip(OKABE_ITO, HATCHES))
+    for number, ((label, heights), (color, hatch)) in enumerate(zip(values.items(), looks)):
+        places = np.arange(len(heights)) + (number - (len(values) - 1) / 2) * width
+        axes.bar(
+            places,
+            heights,
+            width * 0.92,
+            yerr=[value or np.nan for value in spread[label]] if any(spread[label]) else None,
+            label=label,
+            color=color,
+            hatch=hatch,
+            edgecolor="white",
+            linewidth=0,
+            error_kw={"elinewidth": 0.8, "ecolor": "#333333", "capsize": 1.5},
+        )
+    axes.grid(visible=False, axis="x")

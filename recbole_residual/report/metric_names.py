@@ -1,0 +1,66 @@
+"""What metrics are called, and tables of them with one column for each cut-off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from recbole_residual.report.record import RunRecord
+
+ACCURACY = {
+    "hit": "HR",
+    "recall": "Recall",
+    "ndcg": "NDCG",
+    "mrr": "MRR",
+    "precision": "Precision",
+    "map": "MAP",
+}
+"""RecBole's names of the usual accuracy metrics, and the field's."""
+
+LAST_ITEM = {"hrli": "HRLI", "hrl2i": "HRL2I"}
+
+MIXING = {
+    "mixingratio_attn": "mixing attn",
+    "mixingratio_res": "mixing res",
+    "mixingratio_ln": "mixing ln",
+    "mixingratio_gate": "mixing gate",
+}
+
+_OWN = ("hrli", "hrl2i", "mixingratio", "recovery")
+
+
+def accuracy_name(metric: str) -> str | None:
+    """What an accuracy metric is called; None for a metric of this package."""
+    return None if metric.startswith(_OWN) else ACCURACY.get(metric, metric)
+
+
+def main_k(columns: Sequence[str], metric: str = "hit") -> int:
+    """The cut-off of which a report speaks: 10 if there is one, else the largest."""
+    ks = [int(name.partition("@")[2]) for name in columns if name.startswith(f"{metric}@")]
+    return 10 if 10 in ks else max(ks)
+
+
+def renamed(frame: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
+    """The columns of ``names`` that a table has, under their new names."""
+    present = {old: new for old, new in names.items() if old in frame}
+    return frame[list(present)].rename(columns=present)
+
+
+def by_cutoff(record: RunRecord, name_of: Callable[[str], str | None]) -> pd.DataFrame | None:
+    """The result of a run, metrics down and cut-offs across.
+
+    Args:
+        record: the run.
+        name_of: what a metric is called, None to leave it out.
+    """
+    rows: dict[tuple[str, str], dict[str, Any]] = {}
+    for split, values in record.results_by_split.items():
+        for key, value in values.items():
+            metric, _, k = key.partition("@")
+            name = name_of(metric)
+            if name is not None:
+                row = rows.setdefault((split, name), {"data": split, "metric": name})
+                row[f"@{k}" if k else "value"] = value
+    return pd.DataFrame(list(rows.values())) if rows else None

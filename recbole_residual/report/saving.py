@@ -1,0 +1,70 @@
+"""The files of a report: the page, the figures and the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pandas as pd
+
+from recbole_residual.files import atomic_path, write_text
+from recbole_residual.report.plot import Plot
+from recbole_residual.report.table import NOT_RUN, Table
+
+PAGE = "report.html"
+FIGURES = "figures"
+TABLES = "tables"
+INDEX = "index.csv"
+
+
+def save_figures(plots: Iterable[Plot], folder: Path) -> list[Path]:
+    """Write every figure as PNG and PDF.
+
+    Args:
+        plots: those without numbers are left out.
+        folder: of the report.
+
+    Returns:
+        The files.
+    """
+    written = []
+    for plot in plots:
+        if plot.draw is not None:
+            for kind, content in (("png", plot.png), ("pdf", plot.rendered("pdf"))):
+                written.append(folder / FIGURES / f"{plot.name}.{kind}")
+                with atomic_path(written[-1]) as part:
+                    part.write_bytes(content)
+    return written
+
+
+def save_tables(tables: Iterable[Table], folder: Path, latex: bool) -> list[Path]:
+    """Write every table as csv, and an index that says which command made which.
+
+    Args:
+        tables: those without numbers stand in the index as "not run".
+        folder: of the report.
+        latex: write every table as LaTeX too.
+
+    Returns:
+        The files.
+    """
+    written, index = [], []
+    for table in tables:
+        index.append(
+            {
+                "table": table.name,
+                "title": table.title,
+                "file": f"{table.name}.csv" if table.frame is not None else NOT_RUN,
+                "command": table.command,
+            }
+        )
+        if table.frame is not None:
+            written.append(folder / TABLES / f"{table.name}.csv")
+            text = table.frame.to_csv(index=False, lineterminator="\n", na_rep="NaN")
+            write_text(written[-1], text)
+        if latex:
+            written.append(folder / TABLES / f"{table.name}.tex")
+            write_text(written[-1], table.to_latex())
+    written.append(folder / TABLES / INDEX)
+    write_text(written[-1], pd.DataFrame(index).to_csv(index=False, lineterminator="\n"))
+    return written

@@ -1,0 +1,92 @@
+"""The alpha that validation chooses, and what it gives on the test data."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from recbole_residual.report.metric_names import renamed
+from recbole_residual.report.plot import Plot, drawing
+from recbole_residual.report.record import RunRecord
+from recbole_residual.report.runs import Runs, chosen_alpha, oracle_alpha, probe_frame
+from recbole_residual.report.section import Section
+from recbole_residual.report.table import Table
+
+
+def selection_section(runs: Runs) -> Section:
+    """The choice by epsilon, the oracle beside it."""
+    chosen = [record for record in runs.records if chosen_alpha(record) is not None]
+    k = chosen[0].probes["alpha_selection"].about["k"] if chosen else 10
+    chosen = [record for record in chosen if record.probes["alpha_selection"].about["k"] == k]
+    text = (
+        "Alpha is chosen on validation: the highest RecoveryRate among those that keep "
+        f"(1 - epsilon) of HR@{k}. The test data is read once, afterwards; the oracle applies the "
+        "same rule to the test data, for comparison only."
+    )
+    for record in chosen:
+        about = record.probes["alpha_selection"].about
+        text += (
+            f" {record.label}: alpha = {about['alpha']:g} at epsilon = {about['epsilon']:g} "
+            f"({about['reason']})."
+        )
+    missing = runs.missing("alpha_selection")
+    frame = runs.joined(_selection)
+    table = Table(
+        "alpha_selection",
+        "Chosen alpha by epsilon",
+        frame,
+        runs.probe_command("alpha_selection"),
+        shown=None if frame is None else _shown(frame, k),
+        notes=[*runs.notes("alpha_selection"), *runs.absent(_selection)],
+        missing=missing,
+    )
+    plots = _selection_plots(Runs(chosen), k, table.command, missing)
+    return Section("selection", "Choosing alpha", text, [table], plots)
+
+
+def _selection_plots(runs: Runs, k: int, command: str, missing: str) -> list[Plot]:
+    chosen = {record.label: chosen_alpha(record) for record in runs.records}
+    oracle = {record.label: oracle_alpha(record) for record in runs.records}
+    sweeps, tables = runs.series(_test_sweep), runs.series(_selection)
+    return [
+        Plot(
+            "recovery_accuracy",
+            "Recovery against accuracy",
+            "One point per alpha, which is the number beside it, on the test data.",
+            command,
+            drawing("recovery_against_accuracy", sweeps, chosen, oracle, k) if chosen else None,
+            missing,
+        ),
+        Plot(
+            "outcome_epsilon",
+            "Outcome against epsilon",
+            "What is recovered and what is kept, as more accuracy may be given up.",
+            command,
+            drawing("outcome_against_epsilon", tables, k) if chosen else None,
+            missing,
+        ),
+    ]
+
+
+def _selection(record: RunRecord) -> pd.DataFrame | None:
+    frame = probe_frame(record, "alpha_selection")
+    return None if frame is None or frame["alpha"].isna().all() else frame
+
+
+def _test_sweep(record: RunRecord) -> pd.DataFrame | None:
+    return probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
+
+
+def _shown(frame: pd.DataFrame, k: int) -> pd.DataFrame:
+    names = {
+        "run": "run",
+        "epsilon": "epsilon",
+        "alpha": "alpha",
+        f"test_hit@{k}": f"HR@{k}",
+        f"test_recoveryrate@{k}": f"RecoveryRate@{k}",
+        "test_hrli@1": "HRLI@1",
+        "oracle_alpha": "oracle alpha",
+        f"oracle_hit@{k}": f"oracle HR@{k}",
+        f"oracle_recoveryrate@{k}": f"oracle RecoveryRate@{k}",
+        f"unscaled_hit@{k}": f"unchanged HR@{k}",
+    }
+    return renamed(frame, names)

@@ -69,9 +69,11 @@ __all__ = [
 ]
 
 _compat.mend_numpy2_names()
+_compat.mend_anomaly_detection()
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    _compat.check_recbole_version()
     return getattr(importlib.import_module(_HOMES[name]), name)

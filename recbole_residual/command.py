@@ -183,6 +183,7 @@ def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     _check_use(options, way)
     from recbole_residual import compat  # torch is slow to import, and --help does not need it
 
+    compat.check_recbole_version()
     with warnings.catch_warnings():
         compat.silence_known_warnings()
         _WAYS[way](options, keys)

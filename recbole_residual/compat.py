@@ -7,18 +7,48 @@ module loads numpy alone, which is all that the mend at the package's import nee
 from __future__ import annotations
 
 import functools
+import importlib.abc
+import importlib.machinery
+import importlib.metadata
+import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import numpy as np
+
+from recbole_residual.errors import ConfigError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _MENDED = "_recbole_residual_mend"
+
+
+WANTED_RECBOLE = "1.2.1"
+
+
+def check_recbole_version() -> None:
+    """Refuse another release of RecBole than the one that this package builds on.
+
+    Reads the metadata of the installed distribution, so that it can be asked before RecBole is
+    imported: other releases fail in the middle of an import.
+
+    Raises:
+        ConfigError: saying which is wanted, which is there, and how to get the right one.
+    """
+    try:
+        version = importlib.metadata.version("recbole")
+    except importlib.metadata.PackageNotFoundError:
+        version = None
+    if version != WANTED_RECBOLE:
+        found = "is not installed" if version is None else f"{version} is installed"
+        raise ConfigError(
+            f"recbole_residual needs RecBole {WANTED_RECBOLE}; RecBole {found}. "
+            f"pip install recbole=={WANTED_RECBOLE} gives the right one."
+        )
 
 
 def _major(module: Any) -> tuple[int, int]:
@@ -38,6 +68,35 @@ def _wrap_once(owner: type, name: str, wrapper: Callable[[Callable], Callable]) 
 
     setattr(mended, _MENDED, True)
     setattr(owner, name, mended)
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """``owner.name`` is ``value`` inside the block, and afterwards what it was.
+
+    Args:
+        owner: a module, a class or an object.
+        name: of the attribute; it may be inherited.
+        value: what stands there for a while.
+
+    Example:
+        >>> import math
+        >>> with replaced(math, "pi", 3):
+        ...     math.pi
+        3
+        >>> math.pi > 3
+        True
+    """
+    missing = object()
+    before = vars(owner).get(name, missing)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if before is missing:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, before)
 
 
 def mend_numpy2_names() -> None:
@@ -73,11 +132,47 @@ def mend_anomaly_detection() -> None:
     """RecBole's SINE, imported with every model, turns torch's anomaly detection on for good.
 
     Every backward pass of the process then looks for NaN in every tensor. RecBole's Trainer checks
-    the loss itself, and goes on doing so.
+    the loss itself, and goes on doing so. Called when this package is imported: when SINE is
+    imported later, whatever the user has switched on or off before stays as it is.
     """
+    if _SINE not in sys.modules and not any(
+        isinstance(finder, _SineFinder) for finder in sys.meta_path
+    ):
+        sys.meta_path.insert(0, _SineFinder())
+
+
+_SINE = "recbole.model.sequential_recommender.sine"
+
+
+class _SineFinder(importlib.abc.MetaPathFinder):
+    """Finds SINE where Python finds it, and undoes what importing it does to torch."""
+
+    def find_spec(
+        self, fullname: str, path: Any, target: Any = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != _SINE:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                with _anomaly_detection_kept():
+                    execute(module)
+
+            spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+        return spec
+
+
+@contextmanager
+def _anomaly_detection_kept() -> Iterator[None]:
     import torch
 
-    torch.autograd.set_detect_anomaly(False)
+    enabled, check_nan = torch.is_anomaly_enabled(), torch.is_anomaly_check_nan_enabled()
+    try:
+        yield
+    finally:
+        torch.autograd.set_detect_anomaly(enabled, check_nan)
 
 
 def mend_pandas3_chained_fillna(dataset_class: type) -> None:
@@ -122,7 +217,7 @@ def _with_filled_sequences(original: Callable) -> Callable:
             sequences = [column for column in frame if str(column).endswith("_seq")]
             return frame.assign(**{column: frame[column].fillna("") for column in sequences})
 
-        with mock.patch.object(pd, "read_csv", read_filled):
+        with replaced(pd, "read_csv", read_filled):
             return original(*args, **kwargs)
 
     return mended
@@ -161,7 +256,7 @@ def _with_cellwise_agg(original: Callable) -> Callable:
         return agg(series, func, *args, **kwargs)
 
     def mended(*args: Any, **kwargs: Any) -> Any:
-        with mock.patch.object(pd.Series, "agg", cellwise):
+        with replaced(pd.Series, "agg", cellwise):
             return original(*args, **kwargs)
 
     return mended
@@ -190,7 +285,7 @@ def _with_allow_list(original: Callable) -> Callable:
     from recbole_residual.checkpoint.untrusted import load_recbole_checkpoint
 
     def mended(*args: Any, **kwargs: Any) -> Any:
-        with mock.patch.object(torch, "load", load_recbole_checkpoint):
+        with replaced(torch, "load", load_recbole_checkpoint):
             return original(*args, **kwargs)
 
     return mended
@@ -209,7 +304,7 @@ def tensorboard_under(folder: str) -> Iterator[None]:
     def writer(logger: Any) -> SummaryWriter:
         return SummaryWriter(folder)
 
-    with mock.patch.object(trainer, "get_tensorboard", writer):
+    with replaced(trainer, "get_tensorboard", writer):
         yield
 
 

@@ -9,6 +9,7 @@ shows its traceback. Importing this module costs nothing: no torch, no RecBole.
       CheckpointError   a checkpoint, or a run's folder
       ModelError        a model that cannot do what was asked, or gave no numbers
       ProbeError        a question that this model or this data cannot answer
+      WriteError        a file that cannot be written
 """
 
 from __future__ import annotations
@@ -39,6 +40,17 @@ class ModelError(ResidualError):
 
 class ProbeError(ResidualError):
     """The probe cannot be made."""
+
+
+class WriteError(ResidualError):
+    """A file cannot be written: the disk is full, the folder is not writable, or the like."""
+
+    def __init__(self, path: str, error: OSError) -> None:
+        reason = error.strerror or str(error)
+        super().__init__(
+            f"{path} cannot be written: {reason}. What was saved before is whole. Make room, or "
+            "make the folder writable, and repeat the command; training goes on with --resume."
+        )
 
 
 class UsageError(ConfigError):

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Union
 
+from recbole_residual.errors import WriteError
+
 PathLike = Union[str, "os.PathLike[str]"]
 
 CONFIG_FILE = "config.yaml"
@@ -26,6 +28,15 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
 
     Whoever looks, or kills this process, finds the old file or the new one, never a part.
 
+    Args:
+        path: where the file goes; folders above it are made.
+
+    Yields:
+        The path to write to.
+
+    Raises:
+        WriteError: if the disk is full, the folder is not writable, or the like.
+
     Example:
         >>> import tempfile
         >>> target = Path(tempfile.mkdtemp()) / "note.txt"
@@ -35,25 +46,47 @@ def atomic_path(path: PathLike) -> Iterator[Path]:
         'whole'
     """
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(
-        dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix
-    )
-    os.close(handle)
-    part = Path(name)
+    part = _part_beside(target)
     try:
         yield part
-        with open(part, "rb") as written:
+        with open(part, "rb+") as written:  # Windows syncs no handle that is open for reading
             os.fsync(written.fileno())
         umask = os.umask(0)
         os.umask(umask)
         part.chmod(0o666 & ~umask)  # mkstemp makes it readable for its owner alone
         part.replace(target)
+    except OSError as error:
+        if error.filename is not None and Path(error.filename) != part:
+            raise  # the block's own trouble with another file
+        raise WriteError(str(target), error) from error
     finally:
-        part.unlink(missing_ok=True)
+        _remove(part)
 
 
 def write_text(path: PathLike, text: str) -> None:
-    """Write a text file whole or not at all."""
+    """Write a text file whole or not at all.
+
+    Raises:
+        WriteError: as :func:`atomic_path`.
+    """
     with atomic_path(path) as part:
         part.write_text(text, encoding="utf-8")
+
+
+def _part_beside(target: Path) -> Path:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=target.suffix
+        )
+    except OSError as error:
+        raise WriteError(str(target), error) from error
+    os.close(handle)
+    return Path(name)
+
+
+def _remove(part: Path) -> None:
+    try:
+        part.unlink(missing_ok=True)
+    except OSError:  # a disk that takes nothing back either; the first error is the one to tell
+        return

@@ -14,7 +14,10 @@ import torch
 from recbole.data.dataset import Dataset
 from recbole.utils import FeatureType
 
+import recbole_residual
 from recbole_residual import compat
+from recbole_residual.command import main
+from recbole_residual.errors import ConfigError
 
 
 @pytest.fixture
@@ -42,17 +45,63 @@ def test_numpy_aliases_are_there_without_a_config() -> None:
     assert vars(np)["float"] is np.float64
 
 
-def test_recboles_models_do_not_leave_anomaly_detection_on() -> None:
-    import recbole.model.sequential_recommender  # noqa: F401
-
-    torch.autograd.set_detect_anomaly(True)
-    compat.mend_anomaly_detection()
-    assert not torch.is_anomaly_enabled()
-
-
-def test_importing_the_models_mends_it() -> None:
-    program = "import torch, recbole_residual.model; assert not torch.is_anomaly_enabled()"
+@pytest.mark.parametrize("switched_on", [True, False])
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "import recbole_residual.model",
+        "import recbole_residual.evaluator.earlier_ranking",
+        "import recbole_residual, recbole.model.sequential_recommender",
+    ],
+)
+def test_anomaly_detection_stays_as_the_user_left_it(imports: str, switched_on: bool) -> None:
+    program = (
+        f"import torch; torch.autograd.set_detect_anomaly({switched_on}); {imports}; import sys; "
+        "assert 'recbole.model.sequential_recommender.sine' in sys.modules; "
+        f"assert torch.is_anomaly_enabled() is {switched_on}"
+    )
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[1])
+
+
+def test_the_finder_is_there_once() -> None:
+    before = list(sys.meta_path)
+    compat.mend_anomaly_detection()
+    assert sys.meta_path == before
+
+
+def test_another_recbole_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.setattr(compat.importlib.metadata, "version", lambda _: "1.2.0")
+    with pytest.raises(ConfigError, match=r"needs RecBole 1\.2\.1; RecBole 1\.2\.0 is installed"):
+        recbole_residual.SASRecResidual  # noqa: B018
+    assert main(["--model=SASRecResidual", "--dataset=ml-100k"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: recbole_residual needs RecBole 1.2.1")
+    assert message.count("\n") == 1
+
+
+def test_the_wanted_recbole_is_what_the_package_declares() -> None:
+    setup = (Path(__file__).parents[1] / "setup.cfg").read_text()
+    assert f"recbole=={compat.WANTED_RECBOLE}" in setup
+
+
+def test_a_replaced_attribute_comes_back() -> None:
+    class Parent:
+        inherited = 1
+
+    class Child(Parent):
+        own = staticmethod(len)
+
+    raw = vars(Child)["own"]
+    for name in ("inherited", "own"):
+        with pytest.raises(RuntimeError), compat.replaced(Child, name, 7):
+            assert getattr(Child, name) == 7
+            raise RuntimeError
+    assert vars(Child)["own"] is raw
+    assert "inherited" not in vars(Child)
+    thing = Child()
+    with compat.replaced(thing, "inherited", 5):
+        assert thing.inherited == 5
+    assert "inherited" not in vars(thing)
 
 
 def test_pandas3_missing_values_are_filled(pretend) -> None:

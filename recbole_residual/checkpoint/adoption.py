@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Union
 
-import numpy as np
-import torch
 from recbole.utils import ModelType
 
 from recbole_residual.checkpoint.untrusted import StandIn, load_recbole_checkpoint
+from recbole_residual.checkpoint.weights import load_weights
 from recbole_residual.config.residual_config import ResidualConfig, plain_settings
 from recbole_residual.errors import CheckpointError, ConfigError
 from recbole_residual.evaluator import metric_problem, register_metrics
 from recbole_residual.model.registry import get_model
-from recbole_residual.run.train import Session, check_same_items, open_session
+from recbole_residual.run.train import Session, open_session
 
 METRICS = ("Hit", "NDCG", "MRR", "HRLI", "HRL2I", "MixingRatio")
 TOPK = (1, 5, 10, 20)
@@ -159,27 +158,3 @@ def _rank_everything(taken: dict[str, Any]) -> list[str]:
         "Here the whole catalogue is ranked: accuracy is lower than RecBole's own evaluation "
         "gave, and the two cannot be compared."
     ]
-
-
-def load_weights(model: Any, checkpoint: Mapping[str, Any], path: str) -> None:
-    """Put the weights of a checkpoint into a model.
-
-    Raises:
-        CheckpointError: if they are not this model's.
-    """
-    state = checkpoint["state_dict"]
-    check_same_items(state, model, path)
-    unknown = sorted(set(state) - set(model.state_dict()))
-    if unknown:
-        raise CheckpointError(
-            f"{path} does not fit: it holds {unknown[0]}, which {type(model).__name__} has not."
-        )
-    model.load_state_dict(state)
-    model.load_other_parameter(plain_parameters(checkpoint.get("other_parameter") or {}))
-    model.eval()
-
-
-def plain_parameters(values: Mapping[str, Any]) -> dict[str, Any]:
-    """What of RecBole's ``other_parameter`` is no layer; layers are in ``state_dict`` already."""
-    kinds = (torch.Tensor, np.ndarray, np.generic, int, float, str, list, tuple, dict)
-    return {name: value for name, value in values.items() if isinstance(value, kinds)}

@@ -13,21 +13,19 @@ import collections
 import enum
 import functools
 import importlib
-import io
-import pickle
-import types
 from pathlib import Path
-from typing import IO, Any, Union
+from typing import IO, Any, Union, cast
 
 import numpy as np
 import torch
 from torch import serialization  # not torch.load, which a mend may have replaced by this module
 
+from recbole_residual.checkpoint.archive import Frozen, SealedFunction, read_archive
 from recbole_residual.errors import CheckpointError, UntrustedCheckpointError
 from recbole_residual.files import PathLike
 
 
-class StandIn:
+class StandIn(metaclass=Frozen):
     """Stands for objects of a class that a checkpoint refers to: takes everything, does nothing.
 
     Attributes:
@@ -66,7 +64,8 @@ class ConfigRecord(StandIn):
 
 @functools.cache
 def _stand_in(module: str, name: str) -> type[StandIn]:
-    return type(name, (StandIn,), {"module": module, "name": name, "__module__": __name__})
+    attributes = {"module": module, "name": name, "__module__": __name__}
+    return cast("type[StandIn]", Frozen(name, (StandIn,), attributes))
 
 
 _INERT = (
@@ -94,8 +93,31 @@ def _latin1(text: str, encoding: str) -> bytes:
     return codecs.encode(text, encoding)
 
 
-def _numpy_scalar(dtype: np.dtype, data: bytes) -> Any:
-    return np.frombuffer(data, dtype=dtype, count=1)[0]
+def _bytearray(content: Union[bytes, bytearray] = b"") -> bytearray:
+    # bytearray(n) would make n bytes of a few
+    return bytearray(memoryview(content))
+
+
+class _NumpyKind(metaclass=Frozen):
+    """Stands for a ``numpy.dtype``, whose own ``__setstate__`` believes all that a file says."""
+
+    def __init__(self, kind: str, *args: Any) -> None:
+        self._kind = kind
+        self._order = "<"
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self._order = state[1]
+
+    def resolve(self) -> np.dtype:
+        letter, width = self._kind[:1], self._kind[1:]
+        if letter not in "biufcSU" or not width.isdigit() or self._order not in ("<", ">", "|"):
+            raise UntrustedCheckpointError(f"numpy.dtype {self._kind!r}")
+        return np.dtype(f"{self._order}{letter}{width}")
+
+
+def _numpy_scalar(dtype: _NumpyKind, data: Union[bytes, str]) -> Any:
+    content = data.encode("latin1") if isinstance(data, str) else data
+    return np.frombuffer(content, dtype=dtype.resolve(), count=1)[0]
 
 
 _ALLOWED: dict[str, Any] = {
@@ -103,34 +125,13 @@ _ALLOWED: dict[str, Any] = {
     "builtins.set": set,
     "builtins.frozenset": frozenset,
     "builtins.complex": complex,
-    "builtins.bytearray": bytearray,
-    "_codecs.encode": _latin1,
-    "numpy.dtype": np.dtype,
-    "numpy.core.multiarray.scalar": _numpy_scalar,
-    "numpy._core.multiarray.scalar": _numpy_scalar,
+    "builtins.bytearray": SealedFunction(_bytearray),
+    "_codecs.encode": SealedFunction(_latin1),
+    "numpy.dtype": _NumpyKind,
+    "numpy.core.multiarray.scalar": SealedFunction(_numpy_scalar),
+    "numpy._core.multiarray.scalar": SealedFunction(_numpy_scalar),
     "torch.device": torch.device,
-    "torch.Size": torch.Size,
-    "torch._utils._rebuild_tensor_v2": torch._utils._rebuild_tensor_v2,
-    "torch._utils._rebuild_parameter": torch._utils._rebuild_parameter,
-    "torch.serialization._get_layout": torch.serialization._get_layout,
 }
-
-_STORAGES = frozenset(
-    f"{kind}Storage"
-    for kind in [
-        "Float",
-        "Double",
-        "Half",
-        "BFloat16",
-        "Long",
-        "Int",
-        "Short",
-        "Char",
-        "Byte",
-        "Bool",
-        "Untyped",
-    ]
-)
 
 
 def _lookup(module: str, name: str) -> Any:
@@ -140,41 +141,18 @@ def _lookup(module: str, name: str) -> Any:
     if wanted in (
         "recbole.config.configurator.Config",
         "recbole_residual.config.ResidualConfig",
+        "recbole_residual.config.residual_config.ResidualConfig",
     ):
         return ConfigRecord
-    if module in ("torch", "torch.storage") and name in _STORAGES:
-        return getattr(importlib.import_module(module), name)
     if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
         return getattr(torch, name)
     if module == "recbole.utils.enum_type":
         member = getattr(importlib.import_module(module), name, None)
         if isinstance(member, type) and issubclass(member, enum.Enum):
-            return member
+            return SealedFunction(member)
     if wanted.startswith(_INERT):
         return _stand_in(module, name)
     raise UntrustedCheckpointError(wanted)
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module: str, name: str) -> Any:
-        return _lookup(module, name)
-
-
-def _restricted_load(file: Any, **kwargs: Any) -> Any:
-    return _Unpickler(file, **kwargs).load()
-
-
-def _restricted_loads(data: bytes, **kwargs: Any) -> Any:
-    return _Unpickler(io.BytesIO(data), **kwargs).load()
-
-
-_PICKLE = types.ModuleType("restricted_pickle")
-_PICKLE.__dict__.update(
-    Unpickler=_Unpickler,
-    load=_restricted_load,
-    loads=_restricted_loads,
-    UnpicklingError=pickle.UnpicklingError,
-)
 
 
 def load_recbole_checkpoint(
@@ -202,14 +180,12 @@ def load_recbole_checkpoint(
         if trust_checkpoint:
             state = serialization.load(path, map_location=map_location, weights_only=False)
         else:
-            state = serialization.load(
-                path, map_location=map_location, weights_only=False, pickle_module=_PICKLE
-            )
-    except CheckpointError:
+            state = read_archive(path, _lookup, map_location)
+    except UntrustedCheckpointError:
         raise
     except Exception as error:  # a broken file fails in as many ways as there are bytes
         raise CheckpointError(
-            f"{str(path)!r} cannot be read as a RecBole checkpoint ({error})."
+            f"{str(path)!r} cannot be read as a RecBole checkpoint: {error}"
         ) from error
     if not (isinstance(state, dict) and "state_dict" in state):
         raise CheckpointError(f"{str(path)!r} is not a RecBole checkpoint: it has no 'state_dict'.")

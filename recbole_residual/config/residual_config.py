@@ -115,6 +115,11 @@ class ResidualConfig(Config):
         own = properties_dir()
         recbole_overall = dict(self.internal_config_dict)
         self._merge_defaults(own / "overall.yaml")
+        if recbole_overall["eval_args"]["mode"] != "full":
+            # Context-aware models, DIN and DIEN are judged by AUC: no ranking metric fits them.
+            for key in ("metrics", "valid_metric"):
+                self.internal_config_dict[key] = recbole_overall[key]
+        self._recbole_negatives = recbole_overall["train_neg_sample_args"]
         for ancestor in reversed(model_class.__mro__):
             for folder in (_RECBOLE_PROPERTIES / "model", own / "model"):
                 self._merge_defaults(folder / f"{ancestor.__name__}.yaml")
@@ -159,8 +164,12 @@ class ResidualConfig(Config):
             final["transform"] = None
         if final["train_batch_size"] is None:
             final["train_batch_size"] = 128 if final["loss_positions"] == "all" else 2048
-        if final["train_neg_sample_args"] is None and final.get("loss_type", "CE") != "CE":
-            final["train_neg_sample_args"] = {"distribution": "uniform", "sample_num": 1}
+        if final["train_neg_sample_args"] is None:
+            if "loss_type" not in final:  # the model's class decides, and RecBole's default fits it
+                if "train_neg_sample_args" not in self.external_config_dict:
+                    final["train_neg_sample_args"] = self._recbole_negatives
+            elif final["loss_type"] != "CE":
+                final["train_neg_sample_args"] = {"distribution": "uniform", "sample_num": 1}
 
     def _set_default_parameters(self) -> None:
         self.base_data_path = os.path.abspath(str(self.final_config_dict["data_path"]))

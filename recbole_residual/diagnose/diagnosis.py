@@ -13,7 +13,8 @@ from typing import Any, Union
 import pandas as pd
 import torch
 
-from recbole_residual.checkpoint.adoption import adopted_config, open_checkpoint, plain_parameters
+from recbole_residual.checkpoint.adoption import adopted_config, open_checkpoint
+from recbole_residual.checkpoint.weights import plain_parameters
 from recbole_residual.checkpoint.writing import save_checkpoint
 from recbole_residual.config.probe_names import PROBES_AFTER_TRAINING
 from recbole_residual.errors import ConfigError

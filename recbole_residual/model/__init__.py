@@ -1,6 +1,5 @@
 """The models: short files, one class each, over RecBole's own."""
 
-from recbole_residual import compat as _compat
 from recbole_residual.model.bert4rec_residual import BERT4RecResidual
 from recbole_residual.model.bsarec import BSARec, BSARecResidual
 from recbole_residual.model.duorec import DuoRec, DuoRecResidual
@@ -21,5 +20,3 @@ __all__ = [
     "get_model",
     "register_model",
 ]
-
-_compat.mend_anomaly_detection()

@@ -16,6 +16,7 @@ import recbole
 import torch
 from recbole.utils import init_seed
 
+from recbole_residual.checkpoint.weights import load_weights
 from recbole_residual.checkpoint.writing import load_checkpoint
 from recbole_residual.config.checks import check_topk
 from recbole_residual.config.probe_names import PROBES, PROBES_AFTER_TRAINING, probe_names
@@ -147,10 +148,7 @@ def load_run(
     folder = RunFolder.existing(run_folder)
     session = open_session(_reopened(folder, config_dict))
     checkpoint = load_checkpoint(folder.checkpoint_file, session.config["device"])
-    check_same_items(checkpoint["state_dict"], session.model, str(folder.checkpoint_file))
-    session.model.load_state_dict(checkpoint["state_dict"])
-    session.model.load_other_parameter(checkpoint["other_parameter"])
-    session.model.eval()
+    load_weights(session.model, checkpoint, str(folder.checkpoint_file))
     return session
 
 
@@ -195,23 +193,6 @@ def open_session(config: ResidualConfig) -> Session:
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
     model = config.model_class(config, train_data._dataset).to(config["device"])
     return Session(config, dataset, train_data, valid_data, test_data, model, source, statistics)
-
-
-def check_same_items(state_dict: dict[str, torch.Tensor], model: Any, path: str) -> None:
-    """Refuse weights whose shapes are not the model's: other data, or another configuration.
-
-    Raises:
-        CheckpointError: naming the first tensor that differs.
-    """
-    expected = model.state_dict()
-    for name, tensor in expected.items():
-        found = state_dict.get(name)
-        if found is None or found.shape != tensor.shape:
-            raise CheckpointError(
-                f"{path} does not fit: {name} is "
-                f"{'missing' if found is None else tuple(found.shape)}, the model built from the "
-                f"configuration and the data wants {tuple(tensor.shape)}. Is the data the same?"
-            )
 
 
 def _reopened(folder: RunFolder, config_dict: dict[str, Any] | None) -> ResidualConfig:
@@ -295,7 +276,7 @@ def _train_and_test(
         "valid_score_bigger": config["valid_metric_bigger"],
         "best_valid_result": best_result,
     }
-    if hasattr(model, "alpha"):
+    if hasattr(model, "alpha_train"):  # FOSSIL's alpha is something else
         result["alpha_train"] = model.alpha_train
     result.update(evaluate_session(session, trainer, folder, saved))
     for key, value in result["test_result"].items():
@@ -322,7 +303,7 @@ def evaluate_session(
     config, model = session.config, session.model
     show = config["show_progress"]
     result: dict[str, Any] = {}
-    if hasattr(model, "alpha"):
+    if hasattr(model, "alpha_train"):
         result["alpha"] = model.alpha
     result["last_position"] = "[MASK]" if appends_mask(model) else "item"
     result["valid_result"] = trainer.evaluate(

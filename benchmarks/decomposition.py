@@ -38,10 +38,12 @@ from recbole.model.layers import TransformerEncoder
 from recbole.model.sequential_recommender import SASRec
 
 from recbole_residual.decomposition import RatioStatistics, observe
-from recbole_residual.decomposition.blocks import AttentionState, model_layers, tapped
+from recbole_residual.decomposition.blocks import tapped
 from recbole_residual.decomposition.maps import contribution_map
 from recbole_residual.decomposition.ratios import attention_ratios
 from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.decomposition.states import AttentionState
+from recbole_residual.model.architecture.layers import model_layers
 from tests.conftest import TinyDataset, tiny_config
 from tests.decomposition.direct import direct_contributions, direct_map, direct_ratios
 

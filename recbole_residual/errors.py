@@ -15,7 +15,7 @@ shows its traceback. Importing this module costs nothing: no torch, no RecBole.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 class ResidualError(ValueError):
@@ -172,12 +172,15 @@ class TrainingModeError(ModelError):
 class NonlinearScoreError(ModelError):
     """The model's score is not the dot product of its last layer with the item embedding."""
 
-    def __init__(self, model: object) -> None:
+    def __init__(
+        self, model: object, by_product: Sequence[str], otherwise: Mapping[str, str]
+    ) -> None:
+        name = type(model).__name__
+        reason = f"{name} has {otherwise[name]}" if name in otherwise else "this model does not"
         super().__init__(
-            f"The scores of {type(model).__name__} are not the dot product of its last layer's "
-            "output with the item embedding, so they do not split into shares of positions. "
-            "SASRec, SASRecF, FEARec, LightSANs, S3Rec and models scored like them do; BERT4Rec, "
-            "CORE, FDSA, GCSAN and SASRecCPR put more between the last layer and the score."
+            f"The scores of {name} are not the dot product of its last layer's output with the "
+            f"item embedding, so they do not split into shares of positions. "
+            f"{', '.join(by_product)} and models scored like them do; {reason}."
         )
 
 

@@ -1,6 +1,5 @@
 """Hooks and the norm-based decomposition of an attention block."""
 
-from recbole_residual.decomposition.blocks import TrainingModeError
 from recbole_residual.decomposition.observer import observe
 from recbole_residual.decomposition.recent import RecentMap
 from recbole_residual.decomposition.result import Decomposition
@@ -21,7 +20,6 @@ __all__ = [
     "Rollout",
     "ScoreShares",
     "Trace",
-    "TrainingModeError",
     "capture",
     "decompose",
     "decompose_dataset",

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from recbole_residual.decomposition.blocks import AttentionState, mix, to_work
+from recbole_residual.decomposition.states import AttentionState, mix, to_work
 
 PARTS = ("own", "others", "residual", "bias", "padding")
 """``a_ii``; the sum of ``a_ij`` over the other valid positions; ``alpha x_i``; ``b_O``; and what

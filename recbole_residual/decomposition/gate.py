@@ -15,18 +15,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from recbole_residual.decomposition.blocks import to_work, without_autocast
 from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import GATE_STAGES, mixing_ratio
+from recbole_residual.decomposition.states import to_work, without_autocast
 from recbole_residual.errors import TrainingModeError
-from recbole_residual.model.residual import AddedSkip, residual_factor
-
-
-def find_gru(model: nn.Module) -> nn.GRU | None:
-    """The GRU of a model that has just one and no attention, such as RecBole's GRU4Rec."""
-    found = [module for module in model.modules() if isinstance(module, nn.GRU)]
-    usable = len(found) == 1 and found[0].batch_first and not found[0].bidirectional
-    return found[0] if usable else None
+from recbole_residual.model.architecture.gates import find_gru
+from recbole_residual.model.architecture.residuals import AddedSkip
+from recbole_residual.model.architecture.wrappers import hookable
 
 
 def update_gate(gru: nn.GRU, layer: int, x: torch.Tensor, before: torch.Tensor) -> torch.Tensor:
@@ -82,13 +77,15 @@ def observe_gates(model: nn.Module, callback: Callable[[Decomposition], None]) -
     """Decompose every forward of a GRU model inside the context; its numbers stay as they are.
 
     Args:
-        model: a model for which :func:`find_gru` finds a GRU, with an ``item_embedding``.
+        model: a model with an ``item_embedding``, for which
+            :func:`~recbole_residual.model.architecture.gates.find_gru` finds a GRU.
         callback: called once per forward with a :class:`Decomposition` of the stage ``gate``.
 
     Raises:
         TypeError: if the model has no such GRU.
         TrainingModeError: at a forward in training mode.
     """
+    model = hookable(model)
     gru = find_gru(model)
     if gru is None:
         raise TypeError(f"{type(model).__name__} has no GRU whose gates could be read.")
@@ -118,7 +115,7 @@ def observe_gates(model: nn.Module, callback: Callable[[Decomposition], None]) -
                 stages=GATE_STAGES,
                 ratios=torch.stack(ratios).unsqueeze(1),
                 mask=mask,
-                alpha=tuple(residual_factor(skip) for skip in skips) or None,
+                alpha=tuple(skip.factor for skip in skips) or None,
             )
         )
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from recbole_residual.decomposition.blocks import AttentionState, to_work
 from recbole_residual.decomposition.ratios import gained_norm
+from recbole_residual.decomposition.states import AttentionState, to_work
 
 _CELLS = {"cpu": 2**17}
 """Entries of [B, L, L] worked on at a time: on a CPU few enough to stay in its cache."""

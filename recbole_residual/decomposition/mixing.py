@@ -97,7 +97,7 @@ _KINDS: dict[type[nn.Module], AttentionKind] = {
 
 def attention_kind(block: Block) -> AttentionKind:
     """How to read ``block``, one of
-    :data:`~recbole_residual.model.residual.ATTENTION_BLOCKS` or a subclass."""
+    :data:`~recbole_residual.model.architecture.blocks.ATTENTION_BLOCKS` or a subclass."""
     for cls, kind in _KINDS.items():
         if isinstance(block, cls):
             return kind

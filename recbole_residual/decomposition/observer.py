@@ -8,16 +8,10 @@ from dataclasses import dataclass, field
 from typing import Callable
 
 import torch
-from recbole.model.sequential_recommender import BERT4Rec
 from torch import nn
 
 from recbole_residual.decomposition.block_parts import Parts, attention_parts
-from recbole_residual.decomposition.blocks import (
-    AttentionState,
-    FeedForwardState,
-    model_layers,
-    tapped,
-)
+from recbole_residual.decomposition.blocks import tapped
 from recbole_residual.decomposition.gate import observe_gates
 from recbole_residual.decomposition.maps import attention_map, contribution_map
 from recbole_residual.decomposition.masks import recent_positions
@@ -34,7 +28,10 @@ from recbole_residual.decomposition.stages import (
     check_stages,
     stages_of,
 )
+from recbole_residual.decomposition.states import AttentionState, FeedForwardState
 from recbole_residual.errors import ModelError
+from recbole_residual.model.architecture.layers import model_layers
+from recbole_residual.model.architecture.window import last_position
 
 
 @dataclass
@@ -78,7 +75,7 @@ class _Observer:
         )
         self._callback = callback
         self._maps, self._recent, self._heads, self._parts = maps, recent, heads, parts
-        self._last_position = "[MASK]" if isinstance(model, BERT4Rec) else "item"
+        self._last_position = last_position(model)
         self._forward: _Forward | None = None
 
     def on_attention(self, index: int, state: AttentionState) -> None:

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import nn
 
-from recbole_residual.decomposition.blocks import AttentionState, FeedForwardState, to_work
 from recbole_residual.decomposition.stages import mixing_ratio
+from recbole_residual.decomposition.states import AttentionState, FeedForwardState, to_work
 
 _ROWS = {"cpu": 4096}
 """Positions worked on at a time: on a CPU few enough to stay in its cache."""

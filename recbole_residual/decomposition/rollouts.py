@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 import torch
+from torch import nn
 
 from recbole_residual.decomposition.masks import positions_from_end
 from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.errors import ModelError
+from recbole_residual.model.architecture.positions import last_valid_position
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Rollout:
     def to_frame(self) -> pd.DataFrame:
         """A tidy table over valid positions: row, from_end (0 is the last position), contribution,
         attention, last_position."""
-        row, position = (part.tolist() for part in self.mask.nonzero(as_tuple=True))
+        row, position = (index.tolist() for index in self.mask.nonzero(as_tuple=True))
         return pd.DataFrame(
             {
                 "row": row,
@@ -92,7 +94,8 @@ def _rows_to_one(maps: torch.Tensor) -> torch.Tensor:
 
 
 def _from_last(maps: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    flow = (mask & (positions_from_end(mask) == 0)).to(maps.dtype).unsqueeze(1)  # [B, 1, L]
+    last = last_valid_position(mask)
+    flow = nn.functional.one_hot(last, mask.shape[1]).to(maps.dtype).unsqueeze(1)  # [B, 1, L]
     for layer in reversed(maps):
         flow = torch.matmul(flow, layer)
     return flow.squeeze(1)

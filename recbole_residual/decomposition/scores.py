@@ -14,16 +14,22 @@ import torch
 from recbole.data.interaction import Interaction
 from torch import nn
 
-from recbole_residual.decomposition.blocks import (
+from recbole_residual.decomposition.blocks import tapped
+from recbole_residual.decomposition.masks import positions_from_end
+from recbole_residual.decomposition.states import (
     AttentionState,
     FeedForwardState,
     inverse_sigma,
-    model_layers,
-    tapped,
     to_work,
 )
-from recbole_residual.decomposition.masks import positions_from_end
 from recbole_residual.errors import ModelError, NonlinearScoreError, TrainingModeError
+from recbole_residual.model.architecture.layers import model_layers
+from recbole_residual.model.architecture.positions import last_valid_position
+from recbole_residual.model.architecture.score import (
+    SCORED_BY_PRODUCT,
+    SCORED_OTHERWISE,
+    item_vectors,
+)
 
 _TOLERANCE = 1e-3
 """Largest gap between the model's score and the sum of the shares, relative to the scores."""
@@ -131,7 +137,7 @@ def score_shares(
     shares = _split(
         attention[0],
         feed_forward[0],
-        to_work(recommender.item_embedding.weight)[chosen],
+        to_work(item_vectors(recommender))[chosen],
     )
     result = ScoreShares(
         items=chosen,
@@ -142,7 +148,7 @@ def score_shares(
     )
     gap = (result.total - result.score).abs().max()
     if not gap <= _TOLERANCE * result.score.abs().max().clamp_min(1):
-        raise NonlinearScoreError(model)
+        raise NonlinearScoreError(model, SCORED_BY_PRODUCT, SCORED_OTHERWISE)
     return result
 
 
@@ -170,20 +176,20 @@ def _split(
     attention: AttentionState, feed_forward: FeedForwardState, items: torch.Tensor
 ) -> dict[str, torch.Tensor]:
     rows = torch.arange(len(items), device=items.device)
-    last = (positions_from_end(attention.mask) + ~attention.mask).argmin(dim=1)
+    last = last_valid_position(attention.mask)
 
     def at_last(tensor: torch.Tensor) -> torch.Tensor:
         return to_work(tensor[rows, last])
 
     padding = None if attention.padding is None else at_last(attention.padding)
-    seen = at_last(attention.z) if padding is None else at_last(attention.z) + padding
+    z = at_last(attention.z) if padding is None else at_last(attention.z) + padding
     behind = _back(feed_forward.norm, at_last(feed_forward.z), items)
     # The attention block reaches the output through the residual of the feed-forward block.
     through = feed_forward.alpha * behind
     if feed_forward.carries_stream:
         before, norm_bias = through, torch.zeros_like(attention.norm.bias)
     else:
-        before, norm_bias = _back(attention.norm, seen, through), attention.norm.bias
+        before, norm_bias = _back(attention.norm, z, through), attention.norm.bias
 
     n_heads = attention.weights.shape[1]
     weights = to_work(attention.weights[rows, :, last])  # [B, H, L]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
 from recbole_residual.errors import ModelError
+from recbole_residual.model.architecture.blocks import MODELS_WITH_ATTENTION, has_attention
 
 ATTENTION_STAGES = ("attn", "res", "ln")
 """After the attention sum alone, with the residual, and after the LayerNorm."""
@@ -22,6 +25,23 @@ def stages_of(model: object) -> tuple[str, ...]:
     """The stages that the mixing ratios of a model, or of a model class, have by default: those of
     attention, unless it names its own in ``mixing_stages``."""
     return tuple(getattr(model, "mixing_stages", ATTENTION_STAGES))
+
+
+def has_ratios(model: Any) -> bool:
+    """Whether mixing ratios are defined for a model, or may be for the objects of a model class.
+
+    Args:
+        model: a model: whether it holds an attention block, or a GRU whose gate stands in the place
+            of one. Or its class: whether RecBole builds it from attention blocks; a class that is
+            neither RecBole's nor this package's gets the benefit of the doubt.
+    """
+    if stages_of(model) == GATE_STAGES:
+        return True
+    if not inspect.isclass(model):
+        return has_attention(model)
+    if any(ancestor.__name__ in MODELS_WITH_ATTENTION for ancestor in model.__mro__):
+        return True
+    return model.__module__.partition(".")[0] not in ("recbole", "recbole_residual")
 
 
 def check_stages(stages: Sequence[str]) -> tuple[str, ...]:

@@ -17,7 +17,8 @@ from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
 from recbole_residual.decomposition.statistics import RatioStatistics
 from recbole_residual.errors import ModelError, TrainingModeError
-from recbole_residual.model.residual import attention_blocks
+from recbole_residual.model.architecture.blocks import attention_blocks
+from recbole_residual.model.architecture.wrappers import unwrapped
 
 
 @dataclass
@@ -134,6 +135,7 @@ def decompose(
         NoAttentionError: if the model has no attention block; names models that have.
         TrainingModeError: if the model is in training mode.
     """
+    model = unwrapped(model)
     _refuse_training(model)
     recommender: Any = model
     device = next(model.parameters()).device

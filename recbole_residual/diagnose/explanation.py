@@ -23,8 +23,8 @@ from recbole_residual.errors import (
     NonlinearScoreError,
     UnknownTokenError,
 )
-from recbole_residual.evaluator.model_input import appends_mask, watching_windows
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
+from recbole_residual.model.architecture.window import MASK, ends_in_mask, watching_input
 from recbole_residual.probe.engine.evaluation import in_eval_mode
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE
 from recbole_residual.report import Report
@@ -34,8 +34,6 @@ from recbole_residual.report.table import Table
 from recbole_residual.run.train import Session, load_run
 
 COMMAND = "recbole_residual.explain(...) in Python"
-
-_MASK = "[MASK]"
 
 
 @dataclass(frozen=True)
@@ -151,7 +149,7 @@ def explain(
         parts = pd.DataFrame(
             {"part": list(split.parts), "share": [split.parts[name] for name in split.parts]}
         )
-    items = positions[positions["item"] != _MASK]
+    items = positions[positions["item"] != MASK]
     last_rank = int(items["rank"].iloc[-1]) if len(items) else None
     if not names:
         top, positions = top.drop(columns="name"), positions.drop(columns="name")
@@ -204,7 +202,7 @@ def _ids(dataset: Any, name: str, tokens: Sequence[str], kind: str) -> list[int]
 
 def _token(model: Any, dataset: Any, item: int) -> str:
     if item == getattr(model, "mask_token", None):
-        return _MASK
+        return MASK
     return str(dataset.id2token(dataset.iid_field, item))
 
 
@@ -236,16 +234,12 @@ class _Seen:
 
 
 def _look(model: Any, interaction: Interaction, notes: list[str]) -> _Seen:
-    windows: list[torch.Tensor] = []
-    if appends_mask(model):
-        with watching_windows(model, windows.append):
-            scores = model.full_sort_predict(interaction)
+    with watching_input(model) as watch:
+        scores = model.full_sort_predict(interaction).view(1, -1)
+    if ends_in_mask(model):
         notes.append(MASK_NOTE)
-    else:
-        scores = model.full_sort_predict(interaction)
-    scores = scores.view(1, -1)
     refuse_nan(scores)
-    shown = windows[0][0] if windows else interaction[model.ITEM_SEQ][0]
+    shown = watch.take(interaction).item_seq[0]
     decomposition = None
     try:
         gated = stages_of(model) == GATE_STAGES
@@ -292,7 +286,7 @@ def _positions(seen: _Seen, token_of: Any, names: Mapping[str, str]) -> pd.DataF
             "rank": pd.array(rank_of(seen.scores, ranked)[0].tolist(), dtype="Int64"),
         }
     )
-    frame.loc[frame["item"] == _MASK, "rank"] = pd.NA
+    frame.loc[frame["item"] == MASK, "rank"] = pd.NA
     found = seen.decomposition
     if found is None:
         return frame

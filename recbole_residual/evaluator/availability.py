@@ -10,11 +10,11 @@ from typing import Any
 from recbole.evaluator.register import metrics_dict
 from recbole.utils import ModelType
 
-from recbole_residual.decomposition.stages import ATTENTION_STAGES, stages_of
-from recbole_residual.errors import NoAttentionError, UnavailableMetricError
+from recbole_residual.decomposition.stages import has_ratios
+from recbole_residual.errors import UnavailableMetricError
 from recbole_residual.evaluator.base_metric import SequenceMetric
-from recbole_residual.evaluator.model_input import appends_mask
-from recbole_residual.model.residual import MODELS_WITH_ATTENTION, attention_blocks
+from recbole_residual.model.architecture.blocks import MODELS_WITH_ATTENTION
+from recbole_residual.model.architecture.window import ends_in_mask
 
 _LAST_ITEM = ("hrli", "hrl2i")
 _ATTENTION = ("mixingratio", "recoveryrate")
@@ -31,22 +31,6 @@ def _value(config: Mapping[str, Any], key: str) -> Any:
 def _evaluation_modes(config: Mapping[str, Any]) -> Iterable[str]:
     mode = (_value(config, "eval_args") or {}).get("mode", "full")
     return [mode] if isinstance(mode, str) else mode.values()
-
-
-def _has_attention(model: Any) -> bool:
-    """Of a model, whether it has a block; of a class, whether its objects may have one. A model
-    that names stages of its own (GRU4RecResidual) has what stands in the place of one."""
-    if stages_of(model) != ATTENTION_STAGES:
-        return True
-    if not inspect.isclass(model):
-        try:
-            return bool(attention_blocks(model))
-        except NoAttentionError:
-            return False
-    if any(ancestor.__name__ in MODELS_WITH_ATTENTION for ancestor in model.__mro__):
-        return True
-    package = model.__module__.partition(".")[0]
-    return package not in ("recbole", "recbole_residual")  # a user's own: its objects will tell
 
 
 def metric_problem(metric: str, config: Mapping[str, Any], model: Any) -> str | None:
@@ -69,7 +53,7 @@ def metric_problem(metric: str, config: Mapping[str, Any], model: Any) -> str | 
             f"{metric} is about the last items of a sequence, and {model_class.__name__} is not a "
             "sequential model: leave it out of metrics."
         )
-    if name in _ATTENTION and not _has_attention(model):
+    if name in _ATTENTION and not has_ratios(model):
         return (
             f"{metric} needs RecBole's attention blocks, and {model_class.__name__} has none: "
             f"leave it out of metrics, or take one of {', '.join(MODELS_WITH_ATTENTION)}, or a "
@@ -116,7 +100,7 @@ def check_metrics(config: Mapping[str, Any], model: Any) -> None:
     if found:
         raise UnavailableMetricError(" ".join(found))
     metrics = [metric.lower() for metric in config["metrics"]]
-    if "mixingratio" in metrics and not inspect.isclass(model) and appends_mask(model):
+    if "mixingratio" in metrics and not inspect.isclass(model) and ends_in_mask(model):
         getLogger().warning(
             "%s predicts at [MASK], which it puts after the last item: mixingratio_*_last is the "
             "ratio at [MASK] and does not speak of the last item.",

@@ -11,11 +11,12 @@ from recbole.data.interaction import Interaction
 from recbole.evaluator.collector import Collector, DataStruct
 
 from recbole_residual.errors import HistoryMaskedError, NotObservedError
-from recbole_residual.evaluator.earlier_ranking import is_unscaled, position_scores, unscaled
-from recbole_residual.evaluator.model_input import ModelInput
+from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.evaluator.observation import Observation
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
+from recbole_residual.model.architecture.window import ModelInput
+from recbole_residual.model.residual import is_unscaled, unscaled
 
 
 class BatchedStruct(DataStruct):
@@ -170,22 +171,20 @@ class ResidualCollector(Collector):
             self.data_struct.update_tensor("rec.mixing_ratio_last", ratios.last)
             self.data_struct.update_tensor("rec.mixing_positions", ratios.n_positions)
         if self._reads_input:
-            given = observation.take_input(
-                interaction[self._item_seq].to(device),
-                interaction[self._item_seq_len].to(device),
-                rows,
-            )
+            window = observation.take_input(interaction, rows)
             if self._input_columns:
-                self._collect_input_ranks(scores_tensor, given)
+                self._collect_input_ranks(scores_tensor, window)
             if self._ranks_positions:
                 sequences = interaction[rows.cpu()]
-                self._collect_position_ranks(scores_tensor, sequences, score_row, target, given)
+                self._collect_position_ranks(scores_tensor, sequences, score_row, target, window)
         if self._per_user:
             self._collect_sequences(interaction, rows, score_row, target)
         observation.n_score_rows += len(scores_tensor)
 
-    def _collect_input_ranks(self, scores: torch.Tensor, given: ModelInput) -> None:
-        items = torch.stack([given.item_before_end(n) for n in self._input_columns.values()], dim=1)
+    def _collect_input_ranks(self, scores: torch.Tensor, window: ModelInput) -> None:
+        items = torch.stack(
+            [window.item_before_end(n) for n in self._input_columns.values()], dim=1
+        )
         masked = (scores.gather(1, items) == -torch.inf) & (items > 0)
         if masked.any():
             raise HistoryMaskedError(int(masked.any(dim=1).sum()))
@@ -198,7 +197,7 @@ class ResidualCollector(Collector):
         sequences: Interaction,
         score_row: torch.Tensor,
         target: torch.Tensor,
-        given: ModelInput,
+        window: ModelInput,
     ) -> None:
         observation = self._observed()
         model = observation.model
@@ -219,7 +218,7 @@ class ResidualCollector(Collector):
                     refuse_nan(at_position)
                     at_position.masked_fill_(out_of_ranking, -torch.inf)
                     ranks[part, offset] = rank_of(at_position, target[part])
-        reached = given.n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=ranks.device)
+        reached = window.n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=ranks.device)
         self.data_struct.update_tensor("rec.target_rank", target_rank)
         self.data_struct.update_tensor("rec.position_rank", ranks * reached)
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from recbole.data.interaction import Interaction
 
 from recbole_residual.decomposition import Decomposition, observe
-from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
+from recbole_residual.model.architecture.window import InputWatch, ModelInput, watching_input
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Observation:
         self.model = model
         self.n_score_rows = 0
         self._ratios: list[SequenceRatios] = []
-        self._windows: list[torch.Tensor] = []
+        self._input = InputWatch(model)
         self._paused = False
 
     @contextmanager
@@ -69,26 +70,22 @@ class Observation:
         with ExitStack() as stack:
             if ratios:
                 stack.enter_context(observe(self.model, self._keep_ratios))
-            if windows and appends_mask(self.model):
-                stack.enter_context(watching_windows(self.model, self._keep_window))
+            if windows:
+                self._input = stack.enter_context(watching_input(self.model))
             yield
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Inside, forwards leave nothing behind."""
-        self._paused = True
+        self._paused = self._input.paused = True
         try:
             yield
         finally:
-            self._paused = False
+            self._paused = self._input.paused = False
 
     def _keep_ratios(self, seen: Decomposition) -> None:
         if not self._paused:
             self._ratios.append(SequenceRatios.of(seen))
-
-    def _keep_window(self, window: torch.Tensor) -> None:
-        if not self._paused:
-            self._windows.append(window)
 
     def take_ratios(self, rows: torch.Tensor) -> SequenceRatios:
         """The ratios of some rows of the batch, which may have taken several forwards."""
@@ -100,17 +97,11 @@ class Observation:
             n_positions=torch.cat([part.n_positions for part in parts])[rows],
         )
 
-    def take_input(
-        self, item_seq: torch.Tensor, item_seq_len: torch.Tensor, rows: torch.Tensor
-    ) -> ModelInput:
+    def take_input(self, interaction: Interaction, rows: torch.Tensor) -> ModelInput:
         """What the model was given for some rows of the batch.
 
         Args:
-            item_seq: item ids of the whole batch, [R, L].
-            item_seq_len: their lengths, [R].
+            interaction: the whole batch, R rows.
             rows: which of them, [P].
         """
-        if not appends_mask(self.model):
-            return ModelInput.of(item_seq[rows], item_seq_len[rows])
-        windows, self._windows = self._windows, []
-        return ModelInput.of_masked(torch.cat(windows)[rows], self.model.mask_token)
+        return self._input.take(interaction).rows(rows)

@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from recbole_residual.model.architecture.residuals import residual_blocks
+from recbole_residual.model.architecture.wrappers import refuse_compiled_hooks
 from recbole_residual.model.loss import DEFAULT_LOGITS_CHUNK
 from recbole_residual.model.objective import all_positions_loss, target_list_field
-from recbole_residual.model.residual import (
-    Alpha,
-    ResidualScale,
-    check_alpha,
-    residual_blocks,
-    scale_residual,
-)
+from recbole_residual.model.residual import Alpha, ResidualScale, check_alpha, scale_residual
 
 if TYPE_CHECKING:
     from recbole.model.abstract_recommender import SequentialRecommender as _Parent
@@ -64,21 +60,28 @@ class ResidualMixin(_Parent):
 
     @property
     def alpha(self) -> list[float]:
-        """Factor of the attention residual, one per layer; in force unless a
-        :func:`~recbole_residual.model.residual.scale_residual` context overrides it."""
+        """Factor of the attention residual, one per layer; in force outside of
+        :func:`~recbole_residual.model.residual.scale_residual` contexts, which win over it also
+        where it is set inside one."""
         return list(self._alpha)
 
     @alpha.setter
     def alpha(self, value: Alpha) -> None:
         factors = check_alpha(value, len(residual_blocks(self)))
+        scale = ResidualScale(self, factors, beneath=True)
         if self._alpha_scale is not None:
             self._alpha_scale.remove()
         self._alpha = factors
-        self._alpha_scale = ResidualScale(self, factors)
+        self._alpha_scale = scale
 
     def gather_indexes(self, output: torch.Tensor, gather_index: torch.Tensor) -> torch.Tensor:
         """RecBole's gather of one position per row, [B, L, D] -> [B, D]; everything stays while
-        :meth:`all_positions` asks."""
+        :meth:`all_positions` asks.
+
+        Raises:
+            ModelError: if a module was compiled after hooks had been set in it.
+        """
+        refuse_compiled_hooks(self)
         if self._keep_positions:
             return output
         return super().gather_indexes(output, gather_index)

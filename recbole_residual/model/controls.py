@@ -17,12 +17,12 @@ import torch
 from torch import nn
 
 from recbole_residual.errors import ModelError
-from recbole_residual.model.residual import (
+from recbole_residual.model.architecture.blocks import (
     attention_blocks,
     branch_end,
     feed_forward_blocks,
-    set_residual_stream,
 )
+from recbole_residual.model.architecture.stream import set_residual_stream
 from recbole_residual.model.switches import output_zeros
 
 POSITION = ("learned", "none", "rotary")

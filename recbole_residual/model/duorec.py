@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from recbole.model.sequential_recommender import SASRec
 
+from recbole_residual.model.architecture.positions import last_valid_position
 from recbole_residual.model.contrast_sampler import ItemSequences, SameTarget
 from recbole_residual.model.controls import check_choice
 from recbole_residual.model.fast_forward import Packing, can_run_fast, packed_positions
@@ -111,8 +112,8 @@ class DuoRec(SASRec):
         field = target_list_field(self.ITEM_SEQ)
         if field not in interaction:
             return interaction[self.POS_ITEM_ID]
-        last = interaction[self.ITEM_SEQ_LEN].unsqueeze(1) - 1
-        return interaction[field].gather(1, last).squeeze(1)
+        last = last_valid_position(interaction[self.ITEM_SEQ] > 0)
+        return interaction[field].gather(1, last.unsqueeze(1)).squeeze(1)
 
     def _represent(self, views: list[ItemSequences]) -> list[torch.Tensor]:
         """Representations at the last position of several batches of B sequences, each [B, D], from

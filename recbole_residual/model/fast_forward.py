@@ -27,7 +27,8 @@ from recbole.model.loss import BPRLoss
 from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
-from recbole_residual.model.residual import RESIDUAL_STREAM, Scaling, residual_factor
+from recbole_residual.model.architecture.stream import RESIDUAL_STREAM
+from recbole_residual.model.residual import Scaling, residual_factor
 
 _PARTS = (
     TransformerEncoder,

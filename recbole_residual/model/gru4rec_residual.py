@@ -14,9 +14,9 @@ import torch
 from recbole.model.sequential_recommender import GRU4Rec
 from torch import nn
 
+from recbole_residual.model.architecture.residuals import AddedSkip
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.registry import register_model
-from recbole_residual.model.residual import AddedSkip
 
 
 @register_model

@@ -15,134 +15,26 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Real
-from typing import Any, Protocol, Union
+from typing import Any, Union
 
 import torch
-from recbole.model.layers import FeedForward, LightMultiHeadAttention, MultiHeadAttention
-from recbole.model.sequential_recommender import fearec
 from torch import nn
 
-from recbole_residual.errors import ModelError, NoAttentionError
+from recbole_residual.errors import ModelError
+from recbole_residual.model.architecture.blocks import branch_end, feed_forward_blocks
+from recbole_residual.model.architecture.residuals import (
+    AddedSkip,
+    neutral_alpha,
+    neutral_factor,
+    residual_blocks,
+)
+from recbole_residual.model.architecture.stream import residual_of
+from recbole_residual.model.architecture.wrappers import hookable, unwrapped
 
 Alpha = Union[float, Sequence[float]]
 """One factor for every layer, or a sequence with one factor per layer."""
 
-ATTENTION_BLOCKS: tuple[type[nn.Module], ...] = (
-    MultiHeadAttention,
-    LightMultiHeadAttention,
-    fearec.HybridAttention,
-)
-"""RecBole's attention blocks: ``out_dropout(dense(...))`` plus the input, then ``LayerNorm``."""
-
-FEED_FORWARD_BLOCKS: tuple[type[nn.Module], ...] = (FeedForward, fearec.FeedForward)
-"""RecBole's feed-forward blocks: ``dropout(dense_2(...))`` plus the input, then ``LayerNorm``."""
-
-MODELS_WITH_ATTENTION = (
-    "SASRec",
-    "SASRecF",
-    "SASRecCPR",
-    "BERT4Rec",
-    "CORE",
-    "FDSA",
-    "FEARec",
-    "GCSAN",
-    "LightSANs",
-    "S3Rec",
-)
-"""RecBole's own models that are built from :data:`ATTENTION_BLOCKS`, for error messages."""
-
 _STATE = "_residual_scaling"
-RESIDUAL_STREAM = "_residual_stream"
-"""Attribute of a block whose residual does not carry its input; see :func:`set_residual_stream`."""
-
-
-def attention_blocks(model: nn.Module) -> list[nn.Module]:
-    """The attention blocks of ``model`` in the order they were built, first layer first.
-
-    Raises:
-        NoAttentionError: if there is none.
-    """
-    blocks = [module for module in model.modules() if isinstance(module, ATTENTION_BLOCKS)]
-    if not blocks:
-        raise NoAttentionError(model, MODELS_WITH_ATTENTION)
-    return blocks
-
-
-def feed_forward_blocks(model: nn.Module) -> list[nn.Module]:
-    """The feed-forward blocks of ``model`` in the order they were built."""
-    return [module for module in model.modules() if isinstance(module, FEED_FORWARD_BLOCKS)]
-
-
-class AddedSkip(nn.Module):
-    """A skip connection that the RecBole model does not have: ``branch + alpha * skipped``.
-
-    ``alpha`` is 0 unless a factor is laid on it, and then ``branch`` comes back untouched, so that
-    the model is its RecBole parent, bit for bit. A model that holds such blocks in the place of
-    attention blocks is scaled like any other.
-    """
-
-    neutral = 0.0
-
-    def forward(self, branch: torch.Tensor, skipped: torch.Tensor) -> torch.Tensor:
-        """Both of one shape, [..., D]."""
-        factor = residual_factor(self)
-        return branch if factor == 0 else torch.add(branch, skipped, alpha=factor)
-
-
-def residual_blocks(model: nn.Module) -> list[nn.Module]:
-    """What ``alpha`` scales, one block per entry of ``alpha``: :class:`AddedSkip` blocks if the
-    model has any, else its attention blocks.
-
-    Raises:
-        NoAttentionError: if there is neither.
-    """
-    added: list[nn.Module] = [part for part in model.modules() if isinstance(part, AddedSkip)]
-    return added or attention_blocks(model)
-
-
-def neutral_alpha(model: nn.Module) -> float:
-    """The ``alpha`` at which ``model`` is its RecBole parent: 1, or 0 if the skip was added.
-
-    Raises:
-        NoAttentionError: if the model has nothing to scale.
-    """
-    return _neutral(residual_blocks(model)[0])
-
-
-def _neutral(block: nn.Module) -> float:
-    return AddedSkip.neutral if isinstance(block, AddedSkip) else 1.0
-
-
-def branch_end(block: Any) -> nn.Module:
-    """The module whose output is added to the residual: the dropout behind the dense layer."""
-    name = "dropout" if isinstance(block, FEED_FORWARD_BLOCKS) else "out_dropout"
-    return getattr(block, name)
-
-
-class Stream(Protocol):
-    """Holds the tensor that a block's residual carries."""
-
-    stream: torch.Tensor | None
-
-
-def set_residual_stream(block: nn.Module, stream: Stream) -> None:
-    """Say that the residual of ``block`` carries ``stream.stream`` and not the block's input.
-
-    Args:
-        block: an attention or feed-forward block.
-        stream: asked whenever the block begins.
-    """
-    block.__dict__[RESIDUAL_STREAM] = stream
-
-
-def residual_of(block: nn.Module, block_input: torch.Tensor) -> torch.Tensor:
-    """What the residual of ``block`` carries, before ``alpha``: its input, or the stream it was
-    given by :func:`set_residual_stream`. To be asked when the block begins, [B, L, D]."""
-    stream: Stream | None = block.__dict__.get(RESIDUAL_STREAM)
-    if stream is None:
-        return block_input
-    assert stream.stream is not None
-    return stream.stream
 
 
 def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float]:
@@ -157,7 +49,7 @@ def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float
         One float per layer.
 
     Raises:
-        ValueError: if it is anything else (negative, NaN, infinite, text, a wrong length).
+        ModelError: if it is anything else (negative, NaN, infinite, text, a wrong length).
 
     Example:
         >>> check_alpha(0.3, 2)
@@ -185,23 +77,38 @@ def check_alpha(alpha: object, n_layers: int, name: str = "alpha") -> list[float
 
 
 class Scaling:
-    """The factors laid on one block, innermost last, and the hooks that apply the last one."""
+    """The factors laid on one block, and the hooks that apply the one in force.
+
+    The last entry is in force. A model's own ``alpha`` is always the first one, so that every
+    context lies above it, whichever was set later.
+    """
 
     def __init__(self, block: Any) -> None:
         self.entries: list[tuple[object, float]] = []
+        self._block = block
         self._input: torch.Tensor | None = None
         self._branch: torch.Tensor | None = None
-        self._handles = []
-        if not isinstance(block, AddedSkip):
-            self._handles = [
-                block.register_forward_pre_hook(self._keep_input),
-                branch_end(block).register_forward_hook(self._keep_branch),
-                block.LayerNorm.register_forward_pre_hook(self._scale),
-            ]
+        self._handles: list[Any] = []
 
     @property
     def factor(self) -> float:
-        return self.entries[-1][1]
+        return self.entries[-1][1] if self.entries else neutral_factor(self._block)
+
+    def apply(self) -> None:
+        """Set the hooks that the factor in force needs, and take them off where it needs none."""
+        if isinstance(self._block, AddedSkip):
+            self._block.factor = self.factor
+            return
+        if self.factor == 1:
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
+        elif not self._handles:
+            self._handles = [
+                self._block.register_forward_pre_hook(self._keep_input),
+                branch_end(self._block).register_forward_hook(self._keep_branch),
+                self._block.LayerNorm.register_forward_pre_hook(self._scale),
+            ]
 
     def _keep_input(self, module: nn.Module, args: tuple[torch.Tensor, ...]) -> None:
         self._input = residual_of(module, args[0])
@@ -214,45 +121,47 @@ class Scaling:
     ) -> tuple[torch.Tensor] | None:
         residual, branch = self._input, self._branch
         self._input = self._branch = None
-        if self.factor == 1 or residual is None or branch is None:
+        if residual is None or branch is None:
             return None
         return (torch.add(branch, residual, alpha=self.factor),)
 
-    def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
 
-
-def _push(block: nn.Module, key: object, factor: float) -> None:
-    scaling = block.__dict__.get(_STATE)
+def _push(block: nn.Module, key: object, factor: float, beneath: bool) -> None:
+    scaling = vars(block).get(_STATE)
     if scaling is None:
-        if factor == _neutral(block):
-            return
-        scaling = Scaling(block)
-        block.__dict__[_STATE] = scaling
-    scaling.entries.append((key, factor))
+        scaling = vars(block)[_STATE] = Scaling(block)
+    scaling.entries.insert(0 if beneath else len(scaling.entries), (key, factor))
+    scaling.apply()
 
 
 def _pop(block: nn.Module, key: object) -> None:
-    scaling = block.__dict__.get(_STATE)
+    scaling = vars(block).get(_STATE)
     if scaling is None:
         return
     scaling.entries = [entry for entry in scaling.entries if entry[0] is not key]
+    scaling.apply()
     if not scaling.entries:
-        scaling.remove()
-        del block.__dict__[_STATE]
+        del vars(block)[_STATE]
 
 
 def residual_factor(block: nn.Module) -> float:
     """The factor in force on the residual of one block; 1 if none was laid on it, or 0 for an
-    :class:`AddedSkip`."""
-    scaling = block.__dict__.get(_STATE)
-    return _neutral(block) if scaling is None else scaling.factor
+    :class:`~recbole_residual.model.architecture.residuals.AddedSkip`."""
+    scaling = vars(block).get(_STATE)
+    return neutral_factor(block) if scaling is None else scaling.factor
 
 
 def residual_alpha(model: nn.Module) -> list[float]:
-    """The ``alpha`` in force on each block of :func:`residual_blocks`, first layer first."""
+    """The ``alpha`` in force on each residual that ``alpha`` scales, first layer first."""
     return [residual_factor(block) for block in residual_blocks(model)]
+
+
+def is_unscaled(model: nn.Module) -> bool:
+    """Whether every residual of ``model`` has its neutral factor: 1, or 0 for an added skip."""
+    neutral = neutral_alpha(model)
+    return all(alpha == neutral for alpha in residual_alpha(model)) and all(
+        residual_factor(block) == 1 for block in feed_forward_blocks(model)
+    )
 
 
 class ResidualScale:
@@ -266,12 +175,21 @@ class ResidualScale:
         alpha: factor of the residual around attention; None leaves it as it is.
         feed_forward: factor of the residual around the feed-forward blocks; None leaves it, unless
             the model says ``alpha_scales_feed_forward``: then it is ``alpha``.
+        beneath: whether everything else that is laid on the model, now or later, is in force
+            before it.
     """
 
     def __init__(
-        self, model: nn.Module, alpha: Alpha | None = None, feed_forward: Alpha | None = None
+        self,
+        model: nn.Module,
+        alpha: Alpha | None = None,
+        feed_forward: Alpha | None = None,
+        *,
+        beneath: bool = False,
     ) -> None:
         self._blocks: list[nn.Module] = []
+        self._model = model
+        model = unwrapped(model)
         pairs: list[tuple[nn.Module, float]] = []
         if alpha is not None:
             blocks = residual_blocks(model)
@@ -281,9 +199,20 @@ class ResidualScale:
         if feed_forward is not None:
             blocks = feed_forward_blocks(model)
             pairs += zip(blocks, check_alpha(feed_forward, len(blocks), "feed_forward"))
+        self._sets_hooks = any(factor != neutral_factor(block) for block, factor in pairs)
+        self.check_hooks()
         for block, factor in pairs:
-            _push(block, self, factor)
+            _push(block, self, factor, beneath)
             self._blocks.append(block)
+
+    def check_hooks(self) -> None:
+        """Make sure that forwards call the hooks of this factor.
+
+        Raises:
+            ModelError: if the model or one of its modules is compiled, or inside ``DataParallel``.
+        """
+        if self._sets_hooks:
+            hookable(self._model)
 
     def remove(self) -> None:
         """Take this factor off; what lay on the model before is in force again."""
@@ -299,19 +228,23 @@ def scale_residual(
     """Scale the residual of every attention block of a RecBole model for a while.
 
     Inside the context every forward of ``model`` uses ``z = alpha * x + attention(x)`` before the
-    block's LayerNorm. Contexts nest, the innermost wins; on leaving, also by an exception, exactly
-    the hooks of this context are gone. With ``alpha = 1`` no hook is set.
+    block's LayerNorm. Contexts nest, the innermost wins, also over a ``model.alpha`` that is set
+    inside; on leaving, also by an exception, exactly the hooks of this context are gone. With
+    ``alpha = 1`` no hook is set.
 
     Args:
         model: any RecBole model built from RecBole's attention blocks (SASRec, SASRecF, BERT4Rec,
-            FEARec, CORE, LightSANs, ...), or one that holds an :class:`AddedSkip`.
+            FEARec, CORE, LightSANs, ...), or one that holds an
+            :class:`~recbole_residual.model.architecture.residuals.AddedSkip`; it may be inside
+            ``DistributedDataParallel``.
         alpha: a number of at least 0, or one per layer. None leaves the attention residual alone.
         feed_forward: the same for the residual around the feed-forward blocks. None leaves it
             alone, unless the model says ``alpha_scales_feed_forward``: then it is ``alpha``.
 
     Raises:
         NoAttentionError: if the model has no attention block.
-        ValueError: if a factor is not usable.
+        ModelError: if a factor is not usable, or the model or one of its modules is compiled or
+            inside ``DataParallel``: its forward would not call the hooks.
 
     Example:
         >>> from recbole.model.layers import TransformerEncoder
@@ -325,5 +258,14 @@ def scale_residual(
     scale = ResidualScale(model, alpha, feed_forward)
     try:
         yield model
+        scale.check_hooks()  # it may have been compiled inside
     finally:
         scale.remove()
+
+
+@contextmanager
+def unscaled(model: nn.Module) -> Iterator[None]:
+    """Inside, every residual of ``model`` has its neutral factor."""
+    alpha = neutral_alpha(model)
+    with scale_residual(model, alpha, feed_forward=1.0 if feed_forward_blocks(model) else None):
+        yield

@@ -17,7 +17,8 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from recbole_residual.errors import NoSwitchError
-from recbole_residual.model.residual import attention_blocks
+from recbole_residual.model.architecture.blocks import attention_blocks
+from recbole_residual.model.architecture.wrappers import hookable
 
 POSITION_EMBEDDING = "position_embedding"
 """Name under which RecBole's models hold their learned position vectors."""
@@ -41,7 +42,7 @@ def hook_uniform_attention(model: nn.Module) -> list[RemovableHandle]:
         NoAttentionError: if the model has no attention block.
         NoSwitchError: if a block is not RecBole's ``MultiHeadAttention``.
     """
-    blocks: list[Any] = [*attention_blocks(model)]
+    blocks: list[Any] = [*attention_blocks(hookable(model))]
     for block in blocks:
         if not isinstance(block, MultiHeadAttention):
             raise NoSwitchError(
@@ -69,12 +70,12 @@ def uniform_attention(model: nn.Module) -> Iterator[nn.Module]:
 
     Example:
         >>> block = MultiHeadAttention(2, 8, 0.0, 0.0, 1e-12).eval()
-        >>> seen = []
-        >>> handle = block.softmax.register_forward_hook(lambda m, a, out: seen.append(out))
+        >>> weights = []
+        >>> handle = block.softmax.register_forward_hook(lambda m, a, out: weights.append(out))
         >>> causal = torch.triu(torch.full((2, 2), -10000.0), diagonal=1)[None, None]
         >>> with uniform_attention(block):
         ...     _ = block(torch.randn(1, 2, 8), causal)
-        >>> seen[0][0, 0].tolist()
+        >>> weights[0][0, 0].tolist()
         [[1.0, 0.0], [0.5, 0.5]]
     """
     handles = hook_uniform_attention(model)
@@ -91,16 +92,16 @@ def position_embeddings(model: nn.Module) -> list[nn.Embedding]:
     Raises:
         NoSwitchError: if it has none.
     """
-    found = [
+    embeddings = [
         module
         for name, module in model.named_modules()
         if name.rpartition(".")[2] == POSITION_EMBEDDING and isinstance(module, nn.Embedding)
     ]
-    if not found:
+    if not embeddings:
         raise NoSwitchError(
             f"{type(model).__name__} has no learned position embedding to switch off."
         )
-    return found
+    return embeddings
 
 
 @contextmanager
@@ -119,7 +120,8 @@ def without_position(model: nn.Module) -> Iterator[nn.Module]:
         ...     model["position_embedding"](torch.tensor([3])).tolist()
         [[0.0, 0.0]]
     """
-    handles = [part.register_forward_hook(output_zeros) for part in position_embeddings(model)]
+    embeddings = position_embeddings(hookable(model))
+    handles = [embedding.register_forward_hook(output_zeros) for embedding in embeddings]
     try:
         yield model
     finally:

@@ -17,16 +17,16 @@ import torch
 
 from recbole_residual.decomposition.observer import observe
 from recbole_residual.decomposition.result import Decomposition
-from recbole_residual.decomposition.stages import stages_of
+from recbole_residual.decomposition.stages import has_ratios, stages_of
 from recbole_residual.decomposition.statistics import positions_from_end
-from recbole_residual.evaluator.earlier_ranking import POOLS_ITS_POSITIONS
 from recbole_residual.evaluator.gains import rank_gains
-from recbole_residual.evaluator.model_input import appends_mask
 from recbole_residual.evaluator.recovery_rate import OFFSETS
+from recbole_residual.model.architecture.positions import POOLS_ITS_POSITIONS
+from recbole_residual.model.architecture.window import ends_in_mask
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, check_topk
 from recbole_residual.probe.engine.counts import recoverable
 from recbole_residual.probe.engine.evaluation import in_eval_mode
-from recbole_residual.probe.engine.one_by_one import MASK_NOTE, has_ratios, read_positions
+from recbole_residual.probe.engine.one_by_one import MASK_NOTE, read_positions
 from recbole_residual.probe.engine.rows import iterate_rows
 from recbole_residual.probe.engine.setting import ScalableResiduals, applied
 from recbole_residual.probe.result import ProbeResult
@@ -98,7 +98,7 @@ def positions(
             ranks.append(read.cpu())
     found = torch.cat(ranks)
     table = [_row(found, offset, ks, seen) for offset in OFFSETS]
-    notes = [MASK_NOTE] if appends_mask(model) else []
+    notes = [MASK_NOTE] if ends_in_mask(model) else []
     if not observed:
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     return PositionReading(

@@ -19,8 +19,8 @@ import torch
 from recbole_residual.decomposition import Decomposition, RatioStatistics, RecentMap, observe
 from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
 from recbole_residual.errors import NoAttentionError
-from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
+from recbole_residual.model.architecture.window import ends_in_mask, watching_input
 from recbole_residual.probe.engine.evaluation import in_eval_mode
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE
 from recbole_residual.probe.engine.rows import iterate_rows
@@ -81,8 +81,7 @@ def internals(model: Any, data: Any, *, show_progress: bool = False) -> Internal
     """
     statistics, recent = RatioStatistics(), RecentMap()
     has_maps = stages_of(model) != GATE_STAGES
-    notes: list[str] = [MASK_NOTE] if appends_mask(model) else []
-    windows: list[torch.Tensor] = []
+    notes: list[str] = [MASK_NOTE] if ends_in_mask(model) else []
     ranks: list[torch.Tensor] = []
 
     def keep(seen: Decomposition) -> None:
@@ -97,18 +96,12 @@ def internals(model: Any, data: Any, *, show_progress: bool = False) -> Internal
             )
         except NoAttentionError:
             notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
-        if appends_mask(model):
-            stack.enter_context(watching_windows(model, windows.append))
+        watch = stack.enter_context(watching_input(model))
         for rows in iterate_rows(data, "Internals", show_progress):
             interaction, target = rows.interaction.to(model.device), rows.target.to(model.device)
             scores = model.full_sort_predict(interaction).view(len(target), -1)
             refuse_nan(scores)
-            if windows:
-                given = ModelInput.of_masked(torch.cat(windows), model.mask_token)
-                windows.clear()
-            else:
-                given = ModelInput.of(interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN])
-            items = torch.stack([given.item_before_end(0), target], dim=1)
+            items = torch.stack([watch.take(interaction).item_before_end(0), target], dim=1)
             ranks.append(rank_of(scores, items).cpu())
     found = torch.cat(ranks).numpy()
     return Internals(

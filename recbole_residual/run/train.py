@@ -30,7 +30,7 @@ from recbole_residual.data import (
 from recbole_residual.data.download import dataset_url, ensure_dataset_files
 from recbole_residual.errors import CheckpointError, ConfigError
 from recbole_residual.evaluator import per_user_table, register, write_per_user
-from recbole_residual.evaluator.model_input import appends_mask
+from recbole_residual.model.architecture.window import last_position
 from recbole_residual.probe import ProbeResult, run_probes
 from recbole_residual.report import write_report
 from recbole_residual.run.folder import FILE_ONLY, RunFolder
@@ -305,7 +305,7 @@ def evaluate_session(
     result: dict[str, Any] = {}
     if hasattr(model, "alpha_train"):
         result["alpha"] = model.alpha
-    result["last_position"] = "[MASK]" if appends_mask(model) else "item"
+    result["last_position"] = last_position(model)
     result["valid_result"] = trainer.evaluate(
         session.valid_data, load_best_model, show_progress=show
     )

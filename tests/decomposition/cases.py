@@ -10,7 +10,9 @@ import torch
 from hypothesis import strategies as st
 from recbole.model.layers import TransformerEncoder
 
-from recbole_residual.decomposition.blocks import AttentionState, model_layers, tapped
+from recbole_residual.decomposition.blocks import tapped
+from recbole_residual.decomposition.states import AttentionState
+from recbole_residual.model.architecture.layers import model_layers
 from recbole_residual.model.residual import scale_residual
 from tests.decomposition.direct import DirectBlock, direct_block
 

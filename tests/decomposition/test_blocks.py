@@ -11,8 +11,10 @@ from recbole.model.sequential_recommender import GRU4Rec, SASRec
 from torch import nn
 
 from recbole_residual.decomposition import capture, observe
-from recbole_residual.decomposition.blocks import AttentionState, model_layers, tapped
+from recbole_residual.decomposition.blocks import tapped
+from recbole_residual.decomposition.states import AttentionState
 from recbole_residual.errors import NoAttentionError, TrainingModeError
+from recbole_residual.model.architecture.layers import model_layers
 from recbole_residual.model.residual import scale_residual
 from recbole_residual.model.sasrec_residual import SASRecResidual
 from tests.conftest import TinyDataset, random_interaction, tiny_config

@@ -10,10 +10,11 @@ from recbole.model.sequential_recommender import GRU4Rec, SASRec
 from torch import nn
 
 from recbole_residual.decomposition import decompose, decompose_dataset
-from recbole_residual.decomposition.gate import find_gru, observe_gates
+from recbole_residual.decomposition.gate import observe_gates
 from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.errors import TrainingModeError
 from recbole_residual.model import GRU4RecResidual
+from recbole_residual.model.architecture.gates import find_gru
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 
 SIZES = {"embedding_size": 6, "hidden_size": 10, "num_layers": 1, "dropout_prob": 0.1}

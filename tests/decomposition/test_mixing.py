@@ -8,11 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from recbole_residual.decomposition.blocks import AttentionState, mix, model_layers, tapped
+from recbole_residual.decomposition.blocks import tapped
 from recbole_residual.decomposition.maps import contribution_map
 from recbole_residual.decomposition.mixing import attention_kind
 from recbole_residual.decomposition.ratios import attention_ratios
 from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.decomposition.states import AttentionState, mix
+from recbole_residual.model.architecture.layers import model_layers
 from tests.decomposition.conftest import tiny_interaction
 from tests.decomposition.direct import direct_contributions, direct_map, direct_ratios
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from recbole_residual.decomposition.blocks import FeedForwardState, model_layers, tapped
+from recbole_residual.decomposition.blocks import tapped
 from recbole_residual.decomposition.ratios import (
     attention_ratios,
     feed_forward_ratios,
@@ -14,6 +14,8 @@ from recbole_residual.decomposition.ratios import (
     head_ratios,
 )
 from recbole_residual.decomposition.stages import ATTENTION_STAGES, FEED_FORWARD_STAGES
+from recbole_residual.decomposition.states import FeedForwardState
+from recbole_residual.model.architecture.layers import model_layers
 from recbole_residual.model.residual import scale_residual
 from tests.decomposition.cases import Case, cases, make_case
 from tests.decomposition.direct import direct_contributions, direct_ratios

@@ -17,6 +17,7 @@ from recbole_residual.decomposition import (
     observe,
 )
 from recbole_residual.errors import TrainingModeError
+from recbole_residual.model.architecture.window import last_position
 from recbole_residual.model.residual import scale_residual
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 from tests.decomposition.conftest import LENGTH, tiny_interaction
@@ -118,6 +119,10 @@ def test_the_mask_position_of_bert4rec_is_valid_and_labelled(
     # RecBole drops the oldest item, so the [MASK] stands where the last item stood
     assert torch.equal(seen.mask.sum(1), interaction["item_length"])
     assert decompose(build_model("SASRec"), interaction).last_position == "item"
+    # S3Rec trains on [MASK] and predicts at the last item
+    trained_on_mask = build_model("S3Rec", train_stage="pretrain")
+    assert hasattr(trained_on_mask, "mask_token")
+    assert last_position(trained_on_mask) == "item"
 
 
 def test_fdsa_has_the_layers_of_both_encoders(build_model: Callable[..., Any]) -> None:

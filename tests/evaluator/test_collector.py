@@ -21,7 +21,8 @@ from recbole_residual.evaluator import ResidualCollector, observing
 from recbole_residual.evaluator.base_metric import SequenceMetric
 from recbole_residual.evaluator.collector import BatchedStruct, sequence_rows
 from recbole_residual.evaluator.earlier_ranking import position_scores
-from recbole_residual.model.residual import MODELS_WITH_ATTENTION, scale_residual
+from recbole_residual.model.architecture.blocks import MODELS_WITH_ATTENTION
+from recbole_residual.model.residual import scale_residual
 from tests.evaluator import naive
 
 Sessions = Callable[..., Any]

@@ -11,8 +11,8 @@ from recbole.model.sequential_recommender import SASRec
 
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import NoPositionError
-from recbole_residual.evaluator.earlier_ranking import is_unscaled, position_scores, unscaled
-from recbole_residual.model.residual import scale_residual
+from recbole_residual.evaluator.earlier_ranking import position_scores
+from recbole_residual.model.residual import is_unscaled, scale_residual, unscaled
 
 Sessions = Callable[..., Any]
 

@@ -11,7 +11,8 @@ from torch import nn
 
 from recbole_residual.errors import NoAttentionError
 from recbole_residual.model import GRU4RecResidual
-from recbole_residual.model.residual import neutral_alpha, residual_alpha, scale_residual
+from recbole_residual.model.architecture.residuals import neutral_alpha
+from recbole_residual.model.residual import residual_alpha, scale_residual
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 
 SIZES = {

@@ -15,7 +15,8 @@ from torch import nn
 
 from recbole_residual import SASRecResidual, residual_alpha, scale_residual
 from recbole_residual.errors import NoAttentionError
-from recbole_residual.model.residual import attention_blocks, check_alpha, feed_forward_blocks
+from recbole_residual.model.architecture.blocks import attention_blocks, feed_forward_blocks
+from recbole_residual.model.residual import check_alpha
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 
 

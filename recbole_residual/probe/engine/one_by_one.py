@@ -11,13 +11,12 @@ import torch
 from recbole.data.interaction import Interaction
 
 from recbole_residual.decomposition import Decomposition, observe
-from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
-from recbole_residual.errors import NoAttentionError, NoPositionError
+from recbole_residual.decomposition.stages import has_ratios, stages_of
+from recbole_residual.errors import NoPositionError
 from recbole_residual.evaluator.earlier_ranking import position_scores
-from recbole_residual.evaluator.model_input import ModelInput, appends_mask, watching_windows
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
-from recbole_residual.model.residual import attention_blocks
+from recbole_residual.model.architecture.window import ends_in_mask, watching_input
 from recbole_residual.probe.engine.counts import Counts, Evaluation
 from recbole_residual.probe.engine.rows import Rows
 from recbole_residual.probe.engine.setting import ScalableResiduals, Setting, applied
@@ -25,16 +24,6 @@ from recbole_residual.probe.engine.setting import ScalableResiduals, Setting, ap
 MASK_NOTE = (
     "The last position holds [MASK]: the mixing ratio there does not speak of the last item."
 )
-
-
-def has_ratios(model: Any) -> bool:
-    """Whether mixing ratios are defined for ``model``."""
-    if stages_of(model) == GATE_STAGES:
-        return True
-    try:
-        return bool(attention_blocks(model))
-    except NoAttentionError:
-        return False
 
 
 def evaluate_one_by_one(
@@ -45,7 +34,7 @@ def evaluate_one_by_one(
     observed = has_ratios(model)
     if not observed:
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
-    if appends_mask(model):
+    if ends_in_mask(model):
         notes.append(MASK_NOTE)
     unscaled = ScalableResiduals.of(model).unscaled
     for batch in rows:
@@ -104,20 +93,15 @@ def _evaluate(
     model: Any, setting: Setting, interaction: Interaction, target: torch.Tensor, observed: bool
 ) -> _Evaluated:
     seen: list[Decomposition] = []
-    windows: list[torch.Tensor] = []
     with ExitStack() as stack:
         stack.enter_context(applied(model, setting))
         if observed:
             stack.enter_context(observe(model, seen.append))
-        if appends_mask(model):
-            stack.enter_context(watching_windows(model, windows.append))
+        watch = stack.enter_context(watching_input(model))
         scores = model.full_sort_predict(interaction).view(len(target), -1)
     refuse_nan(scores)
-    if windows:
-        given = ModelInput.of_masked(torch.cat(windows), model.mask_token)
-    else:
-        given = ModelInput.of(interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN])
-    items = torch.stack([target, given.item_before_end(0), given.item_before_end(1)], dim=1)
+    window = watch.take(interaction)
+    items = torch.stack([target, window.item_before_end(0), window.item_before_end(1)], dim=1)
     return _Evaluated(rank_of(scores, items), _RatioSums.of(seen) if seen else None)
 
 
@@ -125,20 +109,15 @@ def read_positions(
     model: Any, unscaled: Setting, interaction: Interaction, target: torch.Tensor
 ) -> torch.Tensor:
     """Ranks of the target at L, L-1, L-2, L-3, 0 where there is no such position, [R, 4]."""
-    windows: list[torch.Tensor] = []
     ranks = target.new_empty(len(target), len(OFFSETS))
     step = -(-len(target) // len(OFFSETS))
     with ExitStack() as stack:
         stack.enter_context(applied(model, unscaled))
-        if appends_mask(model):
-            stack.enter_context(watching_windows(model, windows.append))
+        watch = stack.enter_context(watching_input(model))
         for start in range(0, len(target), step):
             part = slice(start, start + step)
             for offset, scores in zip(OFFSETS, position_scores(model, interaction[part], OFFSETS)):
                 refuse_nan(scores)
                 ranks[part, offset] = rank_of(scores, target[part])
-    if windows:
-        n_positions = ModelInput.of_masked(torch.cat(windows), model.mask_token).n_positions
-    else:
-        n_positions = interaction[model.ITEM_SEQ_LEN]
+    n_positions = watch.take(interaction).n_positions
     return ranks * (n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=ranks.device))

@@ -9,13 +9,12 @@ from itertools import product
 from typing import Any
 
 from recbole_residual.errors import NoAttentionError, ProbeError
+from recbole_residual.model.architecture.blocks import feed_forward_blocks
+from recbole_residual.model.architecture.residuals import neutral_alpha, residual_blocks
 from recbole_residual.model.residual import (
     Alpha,
     check_alpha,
-    feed_forward_blocks,
-    neutral_alpha,
     residual_alpha,
-    residual_blocks,
     residual_factor,
     scale_residual,
 )

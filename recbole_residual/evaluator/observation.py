@@ -11,6 +11,7 @@ import torch
 from recbole.data.interaction import Interaction
 
 from recbole_residual.decomposition import Decomposition, observe
+from recbole_residual.model.architecture.positions import last_valid_position
 from recbole_residual.model.architecture.window import InputWatch, ModelInput, watching_input
 
 
@@ -35,8 +36,7 @@ class SequenceRatios:
         mask = seen.mask
         over_layers = seen.ratios.double().mean(dim=0) * mask  # [n_stages, R, L]
         n_positions = mask.sum(dim=1)
-        order = torch.arange(mask.shape[1], device=mask.device)
-        last = (order * mask).amax(dim=1).view(1, -1, 1).expand(len(over_layers), -1, 1)
+        last = last_valid_position(mask).view(1, -1, 1).expand(len(over_layers), -1, 1)
         return cls(
             mean=(over_layers.sum(dim=2) / n_positions.clamp(min=1)).T,
             last=over_layers.gather(2, last).squeeze(2).T,

@@ -18,7 +18,7 @@ import torch
 from recbole_residual.decomposition.observer import observe
 from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import has_ratios, stages_of
-from recbole_residual.decomposition.statistics import positions_from_end
+from recbole_residual.decomposition.sums import counted_from_end, ratio_sums
 from recbole_residual.evaluator.gains import rank_gains
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.model.architecture.positions import POOLS_ITS_POSITIONS
@@ -120,13 +120,10 @@ class _RatiosByPosition:
         self._sums = torch.zeros(len(OFFSETS), len(stages), dtype=torch.float64)
         self._counts = torch.zeros(len(OFFSETS), dtype=torch.int64)
 
-    def add(self, seen: Decomposition) -> None:
-        from_end = positions_from_end(seen.mask)
-        over_layers = seen.ratios.double().mean(dim=0)
-        for index, offset in enumerate(OFFSETS):
-            there = seen.mask & (from_end == offset)
-            self._sums[index] += over_layers[:, there].sum(dim=1).cpu()
-            self._counts[index] += there.sum().cpu()
+    def add(self, forward: Decomposition) -> None:
+        groups = counted_from_end(forward.mask, OFFSETS)
+        self._sums += ratio_sums(forward.ratios.double().mean(dim=0), groups).T.cpu()
+        self._counts += groups.sum(dim=(0, 1)).long().cpu()
 
     def means(self, offset: int) -> dict[str, float]:
         index = OFFSETS.index(offset)

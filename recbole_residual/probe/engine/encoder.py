@@ -21,6 +21,7 @@ from torch import nn
 
 from recbole_residual.decomposition.ratios import gained_norm
 from recbole_residual.decomposition.stages import mixing_ratio
+from recbole_residual.decomposition.sums import all_and_last, ratio_sums
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.fast_forward import can_run_fast
 from recbole_residual.probe.engine.setting_tree import AttentionNode, LayerNode, SettingTree
@@ -110,7 +111,7 @@ class _Rows:
     n_positions: int
     last: torch.Tensor
     before: torch.Tensor
-    weights: torch.Tensor
+    groups: torch.Tensor
     keep: torch.Tensor
     mask: torch.Tensor
     leaves: list[Any]
@@ -159,16 +160,13 @@ class SweepEncoder:
         first = torch.arange(n_rows, device=device) * length
         last = first + item_seq_len - 1
         back = torch.arange(1, self._n_back + 1, device=device).unsqueeze(1)
-        weights = torch.zeros(n_rows * length, 2, dtype=torch.float64, device=device)
-        weights[:, 0] = (order < item_seq_len.unsqueeze(1)).flatten()
-        weights[last, 1] = 1
         causal = torch.ones(length, length, dtype=self._item.dtype, device=device).tril_()
         return _Rows(
             n_rows=n_rows,
             n_positions=length,
             last=last,
             before=torch.maximum(last - back, first),
-            weights=weights,
+            groups=all_and_last(order < item_seq_len.unsqueeze(1)),
             keep=causal,
             mask=torch.where(causal > 0, 0.0, -torch.inf).to(causal.dtype),
             leaves=[],
@@ -284,7 +282,8 @@ def _ratio_sums(
         ratios = torch.stack(
             [attn, mixing_ratio(mixing_norm, res_norm), mixing_ratio(mixing_ln, ln_norm)]
         )
-        sums.append(ratios.double() @ rows.weights)
+        by_row = ratios.unflatten(1, (rows.n_rows, rows.n_positions))
+        sums.append(ratio_sums(by_row, rows.groups))
     return sums
 
 

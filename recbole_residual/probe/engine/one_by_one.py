@@ -12,6 +12,7 @@ from recbole.data.interaction import Interaction
 
 from recbole_residual.decomposition import Decomposition, observe
 from recbole_residual.decomposition.stages import has_ratios, stages_of
+from recbole_residual.decomposition.sums import all_and_last, ratio_sums
 from recbole_residual.errors import NoPositionError
 from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
@@ -70,17 +71,13 @@ class _RatioSums:
     n_last: int
 
     @classmethod
-    def of(cls, seen: Sequence[Decomposition]) -> _RatioSums:
+    def of(cls, forwards: Sequence[Decomposition]) -> _RatioSums:
         """Sums [layer, stage, 2] over all forwards of one batch."""
-        sums, n_positions, n_last = [], 0, 0
-        for part in seen:
-            order = torch.arange(part.mask.shape[1], device=part.mask.device)
-            last = part.mask & (order == (order * part.mask).amax(dim=1, keepdim=True))
-            groups = torch.stack([part.mask.flatten(), last.flatten()], dim=1).double()
-            sums.append(part.ratios.double().flatten(2) @ groups)
-            n_positions += int(part.mask.sum())
-            n_last += int(last.sum())
-        return cls(seen[0].layers, torch.stack(sums).sum(dim=0), n_positions, n_last)
+        groups = [all_and_last(forward.mask) for forward in forwards]
+        sums = [ratio_sums(forward.ratios, group) for forward, group in zip(forwards, groups)]
+        counts = torch.stack([group.sum(dim=(0, 1)) for group in groups]).sum(dim=0)
+        n_positions, n_last = (int(count) for count in counts)
+        return cls(forwards[0].layers, torch.stack(sums).sum(dim=0), n_positions, n_last)
 
 
 @dataclass(frozen=True)
@@ -92,17 +89,17 @@ class _Evaluated:
 def _evaluate(
     model: Any, setting: Setting, interaction: Interaction, target: torch.Tensor, observed: bool
 ) -> _Evaluated:
-    seen: list[Decomposition] = []
+    forwards: list[Decomposition] = []
     with ExitStack() as stack:
         stack.enter_context(applied(model, setting))
         if observed:
-            stack.enter_context(observe(model, seen.append))
+            stack.enter_context(observe(model, forwards.append))
         watch = stack.enter_context(watching_input(model))
         scores = model.full_sort_predict(interaction).view(len(target), -1)
     refuse_nan(scores)
     window = watch.take(interaction)
     items = torch.stack([target, window.item_before_end(0), window.item_before_end(1)], dim=1)
-    return _Evaluated(rank_of(scores, items), _RatioSums.of(seen) if seen else None)
+    return _Evaluated(rank_of(scores, items), _RatioSums.of(forwards) if forwards else None)
 
 
 def read_positions(

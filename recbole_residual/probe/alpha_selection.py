@@ -17,6 +17,7 @@ import pandas as pd
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import ProbeError
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, AlphaSweep, sweep_alpha
+from recbole_residual.probe.arguments import check_k, check_share, check_topk, several
 from recbole_residual.probe.engine.setting import DEFAULT_ALPHAS, Setting, factors_in_text
 from recbole_residual.probe.result import ProbeResult
 
@@ -87,8 +88,7 @@ def select_alpha(valid_sweep: AlphaSweep, epsilon: float = 0.05, k: int = 10) ->
         raise ProbeError("the sweep does not hold the unchanged model: add alpha = 1 to the grid.")
     if k not in valid_sweep.topk:
         raise ProbeError(f"k = {k} is not in the sweep, whose topk is {list(valid_sweep.topk)}.")
-    if not 0 <= epsilon < 1:
-        raise ProbeError(f"epsilon = {epsilon!r} is not usable: a share from 0 to below 1.")
+    epsilon = check_share("epsilon", epsilon)
     hit = valid_sweep.frame[f"hit@{k}"].tolist()
     rate = valid_sweep.frame[f"recoveryrate@{k}"].tolist()
     needed = (1 - epsilon) * hit[unscaled] - _ROUNDING
@@ -194,6 +194,12 @@ def choose_alpha(
         ValueError: as :func:`select_alpha`.
     """
 
+    check_k(k, model)
+    if k not in check_topk(topk, model):
+        raise ProbeError(f"topk = {list(topk)} must hold k = {k}, at which alpha is chosen.")
+    epsilon = check_share("epsilon", epsilon)
+    curve = {check_share("epsilons", value) for value in several("epsilons", epsilons, "shares")}
+
     def sweep(data: Any) -> AlphaSweep:
         return sweep_alpha(
             model,
@@ -206,12 +212,12 @@ def choose_alpha(
         )
 
     valid_sweep = sweep(valid_data)
-    curve = sorted({float(value) for value in (*epsilons, epsilon)})
-    choices = [select_alpha(valid_sweep, value, k) for value in curve]
+    values = sorted({*curve, epsilon})
+    choices = [select_alpha(valid_sweep, value, k) for value in values]
     # Every choice is made; only now is the test data read.
     test = test_data() if callable(test_data) else test_data
     test_sweep = sweep(test)
-    oracles = [select_alpha(test_sweep, value, k) for value in curve]
+    oracles = [select_alpha(test_sweep, value, k) for value in values]
 
     columns = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
     # The stage that alpha moves; a GRU has one stage only.
@@ -233,7 +239,7 @@ def choose_alpha(
         rows.append(row)
     notes = [f"Validation: {note}" for note in valid_sweep.notes]
     notes += [f"Test: {note}" for note in test_sweep.notes if note not in valid_sweep.notes]
-    choice = choices[curve.index(epsilon)]
+    choice = choices[values.index(epsilon)]
     about = {
         **valid_sweep.about,
         "n_valid_sequences": valid_sweep.about["n_sequences"],

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import pandas as pd
 
-from recbole_residual.errors import ProbeError
+from recbole_residual.probe.arguments import check_topk
 from recbole_residual.probe.engine.counts import Evaluation
 from recbole_residual.probe.engine.evaluation import evaluate_settings
 from recbole_residual.probe.engine.setting import (
@@ -158,6 +158,7 @@ def sweep_alpha(
         >>> session = load_run("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
         >>> sweep_alpha(session.model, session.test_data).to_frame()  # doctest: +SKIP
     """
+    ks = check_topk(topk, model)
     scalable = ScalableResiduals.of(model)
     notes = []
     if scalable.n_alpha:
@@ -168,7 +169,6 @@ def sweep_alpha(
             f"alpha is out of reach: {type(model).__name__} has no attention residual and no added "
             "skip. The one row is the model as it is."
         )
-    ks = check_topk(topk, model)
     evaluation = evaluate_settings(
         model, data, settings, ks, title="Sweep alpha", show_progress=show_progress
     )
@@ -189,21 +189,6 @@ def sweep_alpha(
         topk=ks,
         residual=scaled,
     )
-
-
-def check_topk(topk: Sequence[int], model: Any) -> tuple[int, ...]:
-    """Check the values of k.
-
-    Raises:
-        ValueError: if one is not between 1 and the number of items, or given twice.
-    """
-    n_items = model.n_items - 1
-    if not topk or len(set(topk)) < len(topk) or not all(1 <= k <= n_items for k in topk):
-        raise ProbeError(
-            f"topk = {list(topk)!r} is not usable: different whole numbers from 1 to the number "
-            f"of items, {n_items}."
-        )
-    return tuple(int(k) for k in topk)
 
 
 def base_notes(evaluation: Evaluation) -> list[str]:

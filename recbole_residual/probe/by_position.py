@@ -23,7 +23,8 @@ from recbole_residual.evaluator.gains import rank_gains
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.model.architecture.positions import POOLS_ITS_POSITIONS
 from recbole_residual.model.architecture.window import ends_in_mask
-from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, check_topk
+from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK
+from recbole_residual.probe.arguments import check_topk
 from recbole_residual.probe.engine.counts import recoverable
 from recbole_residual.probe.engine.evaluation import in_eval_mode
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE, read_positions

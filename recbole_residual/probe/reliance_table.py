@@ -19,7 +19,7 @@ from recbole_residual.data.perturbation import RANDOM_MODES, check_mode
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import NoAttentionError, NoSwitchError
 from recbole_residual.model.switches import uniform_attention, without_position
-from recbole_residual.probe.alpha_sweep import check_topk
+from recbole_residual.probe.arguments import check_k, check_seeds, check_topk, several
 from recbole_residual.probe.engine.evaluation import evaluate_settings
 from recbole_residual.probe.engine.setting import ScalableResiduals, current_setting, sweep_settings
 from recbole_residual.probe.result import ProbeResult
@@ -83,8 +83,9 @@ def reliance(
         ValueError: if a mode is unknown or an alpha not usable.
     """
     scalable, now = ScalableResiduals.of(model), current_setting(model)
-    ks = check_topk(sorted({1, k}), model)
-    names: list[str] = [check_mode(mode) for mode in modes]
+    ks = check_topk(sorted({1, check_k(k, model)}), model)
+    seeds = check_seeds(seeds)
+    names: list[str] = [check_mode(mode) for mode in several("modes", modes, "modes")]
     notes: list[str] = []
 
     def figures(title: str, settings: Sequence[Any], mode: str = "original", seed: int = 0) -> Any:

@@ -18,6 +18,7 @@ from recbole_residual.errors import (
 from recbole_residual.files import PROBE_FOLDER
 from recbole_residual.probe.alpha_selection import AlphaSelection, choose_alpha
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, sweep_alpha
+from recbole_residual.probe.arguments import several
 from recbole_residual.probe.by_position import positions
 from recbole_residual.probe.engine.setting import ScalableResiduals
 from recbole_residual.probe.inside_model import internals
@@ -158,6 +159,7 @@ def run_probes(
     Raises:
         UnknownProbeError: for a name that is none.
     """
+    names = several("names", names, "names of probes")
     logger = getLogger()
     k = min(10, model.n_items - 1)
     ks = tuple(sorted({1, k, *topk}))

@@ -21,7 +21,8 @@ from recbole_residual.data.perturbation import (
     perturb,
 )
 from recbole_residual.errors import ProbeError
-from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, check_topk
+from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK
+from recbole_residual.probe.arguments import check_k, check_seeds, check_topk, several
 from recbole_residual.probe.engine.evaluation import Perturbation, evaluate_settings
 from recbole_residual.probe.engine.rows import Rows
 from recbole_residual.probe.engine.setting import current_setting
@@ -103,11 +104,11 @@ def shuffle(
             :func:`~recbole_residual.probe.sweep_alpha`.
     """
     ks = check_topk(topk, model)
-    if k not in ks:
+    if check_k(k, model) not in ks:
         raise ProbeError(f"topk = {list(ks)} must hold k = {k}, at which drops are taken.")
-    if not seeds or len(set(seeds)) < len(seeds):
-        raise ProbeError(f"seeds = {list(seeds)!r} is not usable: different numbers, at least one.")
-    names = list(dict.fromkeys(["original", *(check_mode(mode) for mode in modes)]))
+    seeds = check_seeds(seeds)
+    asked = [check_mode(mode) for mode in several("modes", modes, "modes")]
+    names = list(dict.fromkeys(["original", *asked]))
     setting = current_setting(model)
     runs, notes = [], []
     for mode in names:

@@ -18,6 +18,7 @@ from recbole_residual.model.residual import (
     residual_factor,
     scale_residual,
 )
+from recbole_residual.probe.arguments import check_factors
 
 DEFAULT_ALPHAS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 """The grid of the papers."""
@@ -142,10 +143,7 @@ def sweep_settings(
         residual = "both" if scalable.joint else "attention"
     if residual not in RESIDUALS:
         raise ProbeError(f"residual = {residual!r} is not usable: one of {list(RESIDUALS)}.")
-    if not alphas or len({float(alpha) for alpha in alphas}) < len(alphas):
-        raise ProbeError(
-            f"alphas = {list(alphas)!r} is not usable: different numbers, at least one."
-        )
+    alphas = check_factors("alphas", alphas)
     n_factors = scalable.n_alpha if residual == "attention" else scalable.n_feed_forward
     if not n_factors:
         raise ProbeError(f"the model has no {residual.replace('_', '-')} residual to scale.")

@@ -51,11 +51,15 @@ def whole_number(name: str, value: Any, least: int, most: int | None = None) -> 
         ...
         recbole_residual.errors.ProbeError: k = 0 is not usable: a whole number from 1 to 1682.
     """
-    usable = isinstance(value, Integral) and not isinstance(value, bool) and value >= least
-    if not usable or (most is not None and value > most):
+    number = int(value) if _is_whole(value) else least - 1
+    if number < least or (most is not None and number > most):
         reach = f"from {least}" + (f" to {most}" if most is not None else " on")
         raise ProbeError(f"{name} = {value!r} is not usable: a whole number {reach}.")
-    return int(value)
+    return number
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_k(k: Any, model: Any) -> int:
@@ -75,17 +79,13 @@ def check_topk(topk: Any, model: Any) -> tuple[int, ...]:
     """
     n_items = model.n_items - 1
     values = several("topk", topk, "whole numbers")
-    usable = all(isinstance(k, Integral) and not isinstance(k, bool) for k in values)
-    if not values or not usable or len(set(values)) < len(values) or not _within(values, n_items):
+    usable = all(_is_whole(k) and 1 <= k <= n_items for k in values)
+    if not values or not usable or len(set(values)) < len(values):
         raise ProbeError(
             f"topk = {values!r} is not usable: different whole numbers from 1 to the number "
             f"of items, {n_items}."
         )
     return tuple(int(k) for k in values)
-
-
-def _within(values: list[Any], n_items: int) -> bool:
-    return all(1 <= k <= n_items for k in values)
 
 
 def check_seeds(seeds: Any) -> list[int]:

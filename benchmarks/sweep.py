@@ -40,7 +40,7 @@ from recbole_residual.model.residual import scale_residual
 from recbole_residual.probe import DEFAULT_ALPHAS, sweep_alpha
 from recbole_residual.probe.engine.evaluation import evaluate_settings
 from recbole_residual.probe.engine.setting import ScalableResiduals, sweep_settings
-from recbole_residual.run.train import open_session
+from recbole_residual.run.session import build_session
 from recbole_residual.trainer.trainer import ResidualTrainer
 
 ALL_METRICS = ["Hit", "NDCG", "MRR", "HRLI", "HRL2I", "MixingRatio", "RecoveryRate"]
@@ -65,7 +65,7 @@ def main() -> None:
 
 def measure(name: str, data_path: str | None, repeats: int, folder: str) -> None:
     """Print the figures of one dataset."""
-    session = open_session(_config(name, data_path, folder, ["Recall", "NDCG"]))
+    session = build_session(_config(name, data_path, folder, ["Recall", "NDCG"]))
     model, data = session.model.eval(), session.test_data
     with tensorboard_under(folder):
         recbole = Trainer(session.config, model)

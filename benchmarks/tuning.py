@@ -25,8 +25,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from recbole_residual.tune import run_tune
 from recbole_residual.tune.folder import TuneFolder
+from recbole_residual.tune.run import tune
 from recbole_residual.tune.shared_reads import SharedReads
 from recbole_residual.tune.space import Space
 from recbole_residual.tune.table import best_trials
@@ -62,7 +62,7 @@ def main() -> None:
         for repeat in range(options.repeats or (1 if options.quick else 3)):
             path = Path(folder) / str(repeat)
             start = time.perf_counter()
-            result = run_tune(
+            result = tune(
                 "SASRecResidual", "ml-100k", SPACE, config_dict={**keys, "output_dir": str(path)}
             )
             seconds["tune"].append(time.perf_counter() - start)
@@ -70,11 +70,11 @@ def main() -> None:
             one_after_another(path, Path(folder) / f"{repeat}-sequential")
             seconds["sequential"].append(time.perf_counter() - start)
             assert set(result.results["status"]) == {FINISHED}, result
-    tune, sequential = (statistics.median(seconds[side]) for side in ("tune", "sequential"))
+    tuned, sequential = (statistics.median(seconds[side]) for side in ("tune", "sequential"))
     print(f"sequential_seconds: {sequential:.1f}")
-    print(f"tune_seconds: {tune:.1f}")
-    print(f"tune_overhead: {tune / sequential - 1:.3f}")
-    print(f"tune_overhead_after_start: {(tune - SECONDS_TO_START) / sequential - 1:.3f}")
+    print(f"tune_seconds: {tuned:.1f}")
+    print(f"tune_overhead: {tuned / sequential - 1:.3f}")
+    print(f"tune_overhead_after_start: {(tuned - SECONDS_TO_START) / sequential - 1:.3f}")
 
 
 def one_after_another(tuned: Path, path: Path) -> None:

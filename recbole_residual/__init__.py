@@ -7,6 +7,7 @@ The names below are loaded when they are first used, so that ``import recbole_re
 from __future__ import annotations
 
 import importlib
+import types
 from typing import TYPE_CHECKING, Any
 
 from recbole_residual import compat as _compat
@@ -16,64 +17,144 @@ if TYPE_CHECKING:
     from recbole_residual.decomposition import capture, decompose
     from recbole_residual.diagnose.diagnosis import Diagnosis, diagnose
     from recbole_residual.diagnose.explanation import Explanation, explain
+    from recbole_residual.diagnose.full_run import resume, run
     from recbole_residual.evaluator.register import register
-    from recbole_residual.model import SASRecResidual, register_model
+    from recbole_residual.model import (
+        BERT4RecResidual,
+        BSARec,
+        BSARecResidual,
+        DuoRec,
+        DuoRecResidual,
+        GRU4RecResidual,
+        SASRecResidual,
+        SASRecUniform,
+        register_model,
+    )
     from recbole_residual.model.residual import residual_alpha, scale_residual
-    from recbole_residual.report import Report, compare
-    from recbole_residual.run.train import load_run, resume_run, run_recbole_residual
-    from recbole_residual.tune import resume_tune, run_benchmark, run_tune
+    from recbole_residual.probe import (
+        choose_alpha,
+        internals,
+        positions,
+        reliance,
+        shuffle,
+        sweep_alpha,
+    )
+    from recbole_residual.report.comparison import compare
+    from recbole_residual.report.page import Report, report
+    from recbole_residual.run.session import Session
+    from recbole_residual.tune.run import TuneResult, benchmark, resume_tune, tune
 
 _HOMES = {
-    "Diagnosis": "recbole_residual.diagnose.diagnosis",
-    "Explanation": "recbole_residual.diagnose.explanation",
-    "Report": "recbole_residual.report",
-    "SASRecResidual": "recbole_residual.model",
-    "capture": "recbole_residual.decomposition",
-    "compare": "recbole_residual.report",
-    "decompose": "recbole_residual.decomposition",
-    "diagnose": "recbole_residual.diagnose.diagnosis",
-    "explain": "recbole_residual.diagnose.explanation",
-    "load_run": "recbole_residual.run.train",
-    "register": "recbole_residual.evaluator",
-    "register_model": "recbole_residual.model",
-    "residual_alpha": "recbole_residual.model.residual",
-    "resume_run": "recbole_residual.run.train",
-    "resume_tune": "recbole_residual.tune",
-    "run_benchmark": "recbole_residual.tune",
-    "run_recbole_residual": "recbole_residual.run.train",
-    "run_tune": "recbole_residual.tune",
-    "scale_residual": "recbole_residual.model.residual",
+    "BERT4RecResidual": "model",
+    "BSARec": "model",
+    "BSARecResidual": "model",
+    "Diagnosis": "diagnose.diagnosis",
+    "DuoRec": "model",
+    "DuoRecResidual": "model",
+    "Explanation": "diagnose.explanation",
+    "GRU4RecResidual": "model",
+    "Report": "report.page",
+    "SASRecResidual": "model",
+    "SASRecUniform": "model",
+    "Session": "run.session",
+    "TuneResult": "tune.run",
+    "benchmark": "tune.run",
+    "capture": "decomposition",
+    "choose_alpha": "probe",
+    "compare": "report.comparison",
+    "decompose": "decomposition",
+    "diagnose": "diagnose.diagnosis",
+    "explain": "diagnose.explanation",
+    "internals": "probe",
+    "positions": "probe",
+    "register": "evaluator.register",
+    "register_model": "model",
+    "reliance": "probe",
+    "report": "report.page",
+    "residual_alpha": "model.residual",
+    "resume": "diagnose.full_run",
+    "resume_tune": "tune.run",
+    "run": "diagnose.full_run",
+    "scale_residual": "model.residual",
+    "shuffle": "probe",
+    "sweep_alpha": "probe",
+    "tune": "tune.run",
 }
+"""Where each public name lives, below this package."""
 
 __all__ = [
+    "BERT4RecResidual",
+    "BSARec",
+    "BSARecResidual",
     "Diagnosis",
+    "DuoRec",
+    "DuoRecResidual",
     "Explanation",
+    "GRU4RecResidual",
     "Report",
     "SASRecResidual",
+    "SASRecUniform",
+    "Session",
+    "TuneResult",
     "__version__",
+    "benchmark",
     "capture",
+    "choose_alpha",
     "compare",
     "decompose",
     "diagnose",
     "explain",
-    "load_run",
+    "internals",
+    "positions",
     "register",
     "register_model",
+    "reliance",
+    "report",
     "residual_alpha",
-    "resume_run",
+    "resume",
     "resume_tune",
-    "run_benchmark",
-    "run_recbole_residual",
-    "run_tune",
+    "run",
     "scale_residual",
+    "shuffle",
+    "sweep_alpha",
+    "tune",
 ]
 
-_compat.mend_numpy2_names()
-_compat.mend_anomaly_detection()
+_CALLED_ROOMS = ("diagnose", "report", "run", "tune")
+"""Rooms that bear the name of what is done in them: ``recbole_residual.run`` is the package with
+the session and the folder of a run, and calling it runs a model."""
+
+
+class _CalledRoom(types.ModuleType):
+    """A package that is called like its function of the same name, so that neither hides the
+    other, whichever of them is imported first."""
+
+    @property
+    def __wrapped__(self) -> Any:
+        """The function; ``help`` and ``inspect.signature`` look here."""
+        return _load(self.__name__.rpartition(".")[2])
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__wrapped__(*args, **kwargs)
+
+
+def _load(name: str) -> Any:
+    _compat.check_recbole_version()
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    _compat.check_recbole_version()
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    return _load(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+for _room in _CALLED_ROOMS:
+    importlib.import_module(f"{__name__}.{_room}").__class__ = _CalledRoom
+
+_compat.mend_numpy2_names()
+_compat.mend_anomaly_detection()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ examples:
   %(prog)s --mode=report --run=output/... --latex=True
   %(prog)s --mode=compare --runs output/a output/b output/c
   %(prog)s --mode=diagnose --checkpoint=saved/SASRec-Jan-01-2026_00-00-00.pth --data_path=dataset
+  %(prog)s --mode=explain --run=output/... --items 242 302 377
   %(prog)s --mode=tune --model=SASRecResidual --dataset=ml-1m --num_samples=30
   %(prog)s --mode=tune --space=mine.yaml --gpus_per_trial=0.25 --max_concurrent=8
   %(prog)s --mode=benchmark --datasets ml-100k ml-1m --models SASRecResidual GRU4RecResidual \\
@@ -48,7 +50,7 @@ Documentation: docs/getting_started.md
 """
 
 
-MODES = ("train", "probe", "report", "diagnose", "compare", "tune", "benchmark")
+MODES = ("train", "probe", "report", "diagnose", "explain", "compare", "tune", "benchmark")
 """What the command can do."""
 
 
@@ -72,13 +74,13 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     result.add_argument("--resume", metavar="FOLDER", help="go on with an interrupted run")
     result.add_argument("--mode", choices=MODES, default="train", help="what to do: %(choices)s")
     result.add_argument(
-        "--run", metavar="FOLDER", help="the finished run that --mode=probe or report speaks of"
+        "--run", metavar="FOLDER", help="the run that --mode=probe, report or explain speaks of"
     )
     result.add_argument(
         "--probes", metavar="NAMES", help="which probes, separated by blanks (default: all)"
     )
     result.add_argument(
-        "--checkpoint", metavar="FILE", help="what --mode=diagnose looks at: RecBole's .pth file"
+        "--checkpoint", metavar="FILE", help="what --mode=diagnose or explain looks at: a .pth file"
     )
     result.add_argument(
         "--trust_checkpoint",
@@ -87,6 +89,16 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     )
     result.add_argument(
         "--runs", nargs="+", metavar="FOLDER", help="the runs that --mode=compare compares"
+    )
+    result.add_argument(
+        "--items",
+        nargs="+",
+        metavar="ITEM",
+        help="the sequence that --mode=explain explains, tokens of the dataset, the oldest first",
+    )
+    result.add_argument("--k", type=int, metavar="N", help="items to recommend (default 10)")
+    result.add_argument(
+        "--html", metavar="FOLDER", help="where --mode=explain writes its page, figure and tables"
     )
     tune = result.add_argument_group("--mode=tune (hyper-parameter search) and --mode=benchmark")
     tune.add_argument("--space", metavar="FILE", help="search space: yaml or RecBole's run_hyper")
@@ -115,6 +127,7 @@ _USED = {
     "probe": ("run", "probes"),
     "report": ("run",),
     "diagnose": ("checkpoint", "trust_checkpoint"),
+    "explain": ("run", "checkpoint", "items", "k", "html"),
     "compare": ("runs",),
     "tune": (
         "model",
@@ -202,30 +215,46 @@ def _check_use(options: argparse.Namespace, way: str) -> None:
         raise UsageError(f"--{name} has no use with --mode={way}; it is for {modes}.")
 
 
-def _files(options: argparse.Namespace) -> list[str] | None:
-    return options.config_files.split() if options.config_files else None
+def config_files(text: str | None) -> list[str] | None:
+    """The files of ``--config_files``: separated by blanks, which a name may hold as well.
+
+    Example:
+        >>> config_files("mine.yaml more.yaml")
+        ['mine.yaml', 'more.yaml']
+    """
+    if not text:
+        return None
+    files: list[str] = []
+    words = text.split(" ")
+    while words:
+        # the longest run of words that names a file is one name
+        lengths = [n for n in range(len(words), 0, -1) if os.path.isfile(" ".join(words[:n]))]
+        taken = lengths[0] if lengths else 1
+        files.append(" ".join(words[:taken]))
+        words = words[taken:]
+    return [file for file in files if file]
 
 
 def _train(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.report import report
-    from recbole_residual.run.train import run_recbole_residual
+    from recbole_residual.diagnose.full_run import run
+    from recbole_residual.report.page import report
 
-    result = run_recbole_residual(options.model, options.dataset, _files(options), keys)
+    result = run(options.model, options.dataset, config_files(options.config_files), keys)
     print(report(result["run_folder"]))
 
 
 def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.report import report
-    from recbole_residual.run.train import resume_run
+    from recbole_residual.diagnose.full_run import resume
+    from recbole_residual.report.page import report
     from recbole_residual.tune.folder import is_tune_folder
 
     if not is_tune_folder(options.resume):
         for name in _RESOURCES:
             if getattr(options, name) is not None:
                 raise UsageError(f"--{name} is for a tune or benchmark run, not a single one.")
-        print(report(resume_run(options.resume, keys)["run_folder"]))
+        print(report(resume(options.resume, keys)["run_folder"]))
         return
-    from recbole_residual.tune import resume_tune
+    from recbole_residual.tune.run import resume_tune
 
     if keys:
         raise UsageError(f"--{next(iter(keys))} cannot change for a run that exists.")
@@ -233,24 +262,23 @@ def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 
 def _probe(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.run.train import probe_run
+    from recbole_residual.diagnose.full_run import probe_run
 
     if not options.run:
         raise UsageError("--mode=probe asks a finished run: say which, --run=FOLDER.")
     names = options.probes.split() if options.probes else list(PROBES)
-    for found in probe_run(options.run, names, keys).values():
-        print(f"\n{found}")
+    for answer in probe_run(options.run, names, keys).values():
+        print(f"\n{answer}")
 
 
 def _report(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.report import rewrite_report
+    from recbole_residual.report.writing import rewrite_report
 
     if not options.run:
         raise UsageError("--mode=report is about a run: say which, --run=FOLDER.")
     latex = _latex(keys)
     _refuse_keys(keys, "report")
-    page = rewrite_report(options.run, latex)
-    print(f"{page}\n\nsaved {options.run}")
+    print(f"{rewrite_report(options.run, latex)}\n\nsaved in {options.run}")
 
 
 def _diagnose(options: argparse.Namespace, keys: dict[str, Any]) -> None:
@@ -262,25 +290,41 @@ def _diagnose(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     print(diagnose(options.checkpoint, config_dict=keys, trust_checkpoint=trust))
 
 
+def _explain(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.diagnose.explanation import explain
+
+    source = options.run or options.checkpoint
+    if not source or (options.run and options.checkpoint):
+        raise UsageError("--mode=explain asks one model: --run=FOLDER or --checkpoint=FILE.")
+    if not options.items:
+        raise UsageError("--mode=explain explains a sequence: say which, --items ITEM ITEM ...")
+    k = 10 if options.k is None else options.k
+    explanation = explain(source, _split(options.items), k=k, config_dict=keys)
+    print(explanation)
+    if options.html:
+        file, *_ = explanation.save(options.html)
+        print(f"\nsaved {file}")
+
+
 def _compare(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.report import compare
+    from recbole_residual.report.comparison import compare
     from recbole_residual.run.folder import RunFolder
 
     if not options.runs:
         raise UsageError("--mode=compare takes runs: say which, --runs FOLDER FOLDER ...")
     latex, output_dir = _latex(keys), keys.pop("output_dir", None)
     _refuse_keys(keys, "compare")
-    found = compare(options.runs)
+    page = compare(options.runs)
     folder = RunFolder.create("compare", f"{len(options.runs)}-runs", output_dir)
-    page, *_ = found.save(folder.path, latex)
-    print(f"{found}\n\nsaved {page}")
+    file, *_ = page.save(folder.path, latex)
+    print(f"{page}\n\nsaved {file}")
 
 
 def _latex(keys: dict[str, Any]) -> bool:
-    value = str(keys.pop("latex", False))
-    if value.lower() not in ("true", "false"):
-        raise UsageError(f"--latex={value} is not usable: True or False.")
-    return value.lower() == "true"
+    text = str(keys.pop("latex", False)).lower()
+    if text not in ("true", "false"):
+        raise UsageError(f"latex = {text!r} is not usable: it must be True or False.")
+    return text == "true"
 
 
 def _refuse_keys(keys: dict[str, Any], mode: str) -> None:
@@ -289,13 +333,14 @@ def _refuse_keys(keys: dict[str, Any], mode: str) -> None:
 
 
 def _tune(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.tune import Resources, run_tune
+    from recbole_residual.tune.ray_api import Resources
+    from recbole_residual.tune.run import tune
 
-    result = run_tune(
+    result = tune(
         options.model,
         options.dataset,
         options.space,
-        _files(options),
+        config_files(options.config_files),
         keys,
         search=options.search,
         num_samples=options.num_samples,
@@ -306,13 +351,14 @@ def _tune(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 
 def _benchmark(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.tune import Resources, run_benchmark
+    from recbole_residual.tune.ray_api import Resources
+    from recbole_residual.tune.run import benchmark
 
-    result = run_benchmark(
+    result = benchmark(
         _split(options.models),
         _split(options.datasets),
         options.seeds or [2020],
-        _files(options),
+        config_files(options.config_files),
         keys,
         resources=Resources(**_resources(options)),
     )
@@ -320,12 +366,12 @@ def _benchmark(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
 
 def _split(names: list[str] | None) -> list[str]:
-    return [name for part in names or () for name in part.split()]
+    return [name for text in names or () for name in text.split()]
 
 
 def _resources(options: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(options, name) for name in _RESOURCES}
-    return {name: value for name, value in given.items() if value is not None}
+    values = {name: getattr(options, name) for name in _RESOURCES}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 _WAYS = {
@@ -334,6 +380,7 @@ _WAYS = {
     "probe": _probe,
     "report": _report,
     "diagnose": _diagnose,
+    "explain": _explain,
     "compare": _compare,
     "tune": _tune,
     "benchmark": _benchmark,

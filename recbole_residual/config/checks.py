@@ -104,7 +104,7 @@ def check_keys(given: Iterable[str], known: Collection[str], strict: bool = True
         >>> check_keys(["alhpa"], ["alpha", "topk"])
         Traceback (most recent call last):
         ...
-        recbole_residual.config.ConfigError: unknown option 'alhpa', did you mean 'alpha'?
+        recbole_residual.errors.ConfigError: unknown option 'alhpa', did you mean 'alpha'?
     """
     unknown = [key for key in given if key not in known]
     if not unknown:

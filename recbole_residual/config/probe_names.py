@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from recbole_residual.errors import UnknownProbeError
+from recbole_residual.errors import ConfigError, UnknownProbeError
 
 PROBES = {
     "internals": "mixing ratios by layer, average maps of 15 positions, ranks of the last item",
@@ -25,6 +25,17 @@ PROBES_AFTER_TRAINING = {
     "none": (),
 }
 """What the values of the config key ``probe`` stand for."""
+
+
+def probes_after_training(level: str) -> tuple[str, ...]:
+    """The probes that a value of the config key ``probe`` stands for.
+
+    Raises:
+        ConfigError: for another value.
+    """
+    if level not in PROBES_AFTER_TRAINING:
+        raise ConfigError(f"probe = {level!r} is not usable: one of {list(PROBES_AFTER_TRAINING)}.")
+    return PROBES_AFTER_TRAINING[level]
 
 
 def probe_names(names: Iterable[str]) -> list[str]:

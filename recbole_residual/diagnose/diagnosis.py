@@ -6,28 +6,26 @@ import os
 import shlex
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import pandas as pd
-import torch
 
-from recbole_residual.checkpoint.adoption import adopted_config, open_checkpoint
 from recbole_residual.checkpoint.weights import plain_parameters
 from recbole_residual.checkpoint.writing import save_checkpoint
-from recbole_residual.config.probe_names import PROBES_AFTER_TRAINING
+from recbole_residual.config.probe_names import probes_after_training
+from recbole_residual.diagnose.full_run import examine
 from recbole_residual.errors import ConfigError
-from recbole_residual.evaluator import register
-from recbole_residual.report import Report, RunRecord, report, write_report
-from recbole_residual.report.record import PROGRAM
+from recbole_residual.model.architecture.blocks import feed_forward_blocks
+from recbole_residual.model.residual import is_unscaled, residual_alpha, residual_factor
+from recbole_residual.report.page import Report, report
+from recbole_residual.report.record import PROGRAM, RunRecord
+from recbole_residual.run.adoption import adopted_config
+from recbole_residual.run.evaluation import evaluate_session
 from recbole_residual.run.folder import RunFolder
-from recbole_residual.run.train import (
-    Session,
-    evaluate_session,
-    load_run,
-    probe_session,
-)
+from recbole_residual.run.session import Session, Source
+from recbole_residual.run.train import start_config
 from recbole_residual.trainer.trainer import get_trainer
 
 
@@ -38,7 +36,7 @@ class Diagnosis:
     Attributes:
         report: sections, tables and figures.
         folder: where everything was saved; it is the folder of a run, so
-            :func:`~recbole_residual.load_run` and ``--mode=probe`` work on it.
+            ``Session.open`` and ``--mode=probe`` work on it.
         session: configuration, data and model, to ask further questions of.
     """
 
@@ -64,7 +62,7 @@ class Diagnosis:
 
 
 def diagnose(
-    subject: Union[str, os.PathLike[str], Session, torch.nn.Module],
+    source: Source,
     *,
     valid_data: Any = None,
     test_data: Any = None,
@@ -74,8 +72,9 @@ def diagnose(
     """Evaluate, probe and report, without retraining.
 
     Args:
-        subject: a checkpoint that RecBole's Trainer wrote (``saved/SASRec-....pth``), the folder of
-            a run, a :class:`~recbole_residual.run.train.Session`, or a RecBole model.
+        source: what :meth:`Session.open <recbole_residual.run.session.Session.open>` takes: a
+            checkpoint of RecBole's Trainer (``saved/SASRec-....pth``) or of this package, the
+            folder of a run, a session, or a RecBole model.
         valid_data, test_data: RecBole loaders, for a model.
         config_dict: what to change in the configuration: ``data_path`` (where
             ``<dataset>/<dataset>.inter`` is), ``output_dir``, ``probe`` (``quick``, ``full`` or
@@ -92,43 +91,67 @@ def diagnose(
         >>> found = diagnose("saved/SASRec-Jan-01-2026_00-00-00.pth")  # doctest: +SKIP
         >>> found.tables["alpha_sweep"]  # doctest: +SKIP
     """
-    register()
-    given = dict(config_dict or {})
-    if isinstance(subject, (str, os.PathLike)):
-        if Path(subject).is_dir():
-            return _diagnose_run(RunFolder.existing(subject), given)
-        opened = open_checkpoint(subject, given, trust_checkpoint)
-        about = {
-            "command": _command(subject, given, trust_checkpoint),
-            "checkpoint": os.path.abspath(subject),
-            "epochs_trained": opened.epoch + 1,
-            "notes": opened.notes,
-        }
-        return _diagnose_session(opened.session, about)
-    if isinstance(subject, Session):
-        session = subject
-        valid_data, test_data, subject = session.valid_data, session.test_data, session.model
-    if valid_data is None or test_data is None:
-        raise ConfigError("a model is diagnosed on data: diagnose(model, valid_data=, test_data=).")
-    config, notes = adopted_config(test_data.config.final_config_dict, given, type(subject))
-    dataset = test_data._dataset
-    session = Session(
-        config,
-        dataset,
-        None,
-        valid_data,
-        test_data,
-        subject,
-        "loaders in memory",
-        getattr(dataset, "statistics", None),
+    changes = dict(config_dict or {})
+    if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
+        return _diagnose_run(RunFolder.existing(source), changes)
+    session = Session.open(
+        source,
+        config_dict=changes,
+        trust_checkpoint=trust_checkpoint,
+        valid_data=valid_data,
+        test_data=test_data,
     )
-    command = "diagnose(model, valid_data=..., test_data=...) in Python"
-    return _diagnose_session(session, {"command": command, "notes": notes})
+    about: dict[str, Any] = {"notes": list(session.origin.notes)}
+    if isinstance(source, (str, os.PathLike)):
+        about["command"] = _command(source, changes, trust_checkpoint)
+        about["checkpoint"] = str(session.origin.path)
+        about["epochs_trained"] = session.origin.epochs
+    else:
+        about["command"] = "diagnose(model, valid_data=..., test_data=...) in Python"
+        session, about["notes"] = _adopted(session, changes)
+    return _diagnose_session(session, about)
 
 
-def _command(path: Any, given: Mapping[str, Any], trust_checkpoint: bool) -> str:
+def _adopted(session: Session, changes: Mapping[str, Any]) -> tuple[Session, list[str]]:
+    """A session in memory with a configuration that this package can evaluate by."""
+    if session.valid_data is None or session.test_data is None:
+        raise ConfigError("a model is diagnosed on data: diagnose(model, valid_data=, test_data=).")
+    config, notes = adopted_config(
+        session.test_data.config.final_config_dict, changes, type(session.model)
+    )
+    config.final_config_dict.update(_switches_in_force(session.model))
+    return replace(session, config=config), notes
+
+
+def _switches_in_force(model: Any) -> dict[str, Any]:
+    """The configuration keys that give a model back as it is now: its ``alpha`` and ``attention``.
+
+    Raises:
+        ConfigError: if no key says what lies on the model.
+    """
+    switches: dict[str, Any] = {}
+    if hasattr(model, "alpha_train"):
+        alpha = residual_alpha(model)
+        switches["alpha"] = alpha[0] if len(set(alpha)) == 1 else alpha
+        follows = getattr(model, "alpha_scales_feed_forward", False)
+        expected = alpha if follows else [1.0] * len(feed_forward_blocks(model))
+        said = [residual_factor(block) for block in feed_forward_blocks(model)] == expected
+    else:
+        said = is_unscaled(model)
+    if not said:
+        raise ConfigError(
+            f"the residual of this {type(model).__name__} is scaled in a way that no configuration "
+            "says, so the folder of the diagnosis would open with another model. Diagnose it "
+            "outside scale_residual, or as a model of this package by its keys alpha and residual."
+        )
+    if hasattr(model, "attention"):
+        switches["attention"] = model.attention
+    return switches
+
+
+def _command(path: Any, changes: Mapping[str, Any], trust_checkpoint: bool) -> str:
     parts = [PROGRAM, "--mode=diagnose", f"--checkpoint={path}"]
-    parts += [f"--{key}={value}" for key, value in given.items() if key != "output_dir"]
+    parts += [f"--{key}={value}" for key, value in changes.items() if key != "output_dir"]
     if trust_checkpoint:
         parts.append("--trust_checkpoint=True")
     return " ".join(map(shlex.quote, parts))
@@ -140,9 +163,8 @@ def _diagnose_session(session: Session, about: Mapping[str, Any]) -> Diagnosis:
     folder = RunFolder.create(
         f"diagnose-{config['model']}", config["dataset"], config["output_dir"]
     )
-    config["checkpoint_dir"] = config["output_dir"] = str(folder)
     with folder.logging(config["state"] or "INFO") as logger:
-        folder.write_config(config.to_plain())
+        start_config(folder, config)
         save_checkpoint(
             folder.checkpoint_file,
             {
@@ -162,18 +184,15 @@ def _diagnose_session(session: Session, about: Mapping[str, Any]) -> Diagnosis:
         result["seconds"] = round(time.time() - started, 2)
         folder.write_result(result)
         logger.info("test result: %s", dict(result["test_result"]))
-        probe_session(session, folder, PROBES_AFTER_TRAINING[config["probe"]])
-        write_report(config, folder.path)
+        examine(session, folder, probes_after_training(config["probe"]))
     return Diagnosis(report(folder.path), folder.path, session)
 
 
-def _diagnose_run(folder: RunFolder, given: Mapping[str, Any]) -> Diagnosis:
+def _diagnose_run(folder: RunFolder, changes: dict[str, Any]) -> Diagnosis:
     """Ask a run what it has not been asked yet."""
-    given = dict(given)
-    wanted = PROBES_AFTER_TRAINING[given.pop("probe", "quick")]
-    session = load_run(folder.path, given)
+    wanted = probes_after_training(changes.pop("probe", "quick"))
+    session = Session.open(folder.path, config_dict=changes)
     record = RunRecord.read(folder.path)
     with folder.logging(session.config["state"] or "INFO"):
-        probe_session(session, folder, [name for name in wanted if name not in record.probes])
-        write_report(session.config, folder.path)
+        examine(session, folder, [name for name in wanted if name not in record.probes])
     return Diagnosis(report(folder.path), folder.path, session)

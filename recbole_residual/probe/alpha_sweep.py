@@ -155,7 +155,7 @@ def sweep_alpha(
         ValueError: if the grid is not usable.
 
     Example:
-        >>> session = load_run("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
+        >>> session = Session.open("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
         >>> sweep_alpha(session.model, session.test_data).to_frame()  # doctest: +SKIP
     """
     ks = check_topk(topk, model)

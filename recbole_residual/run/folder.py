@@ -8,7 +8,7 @@ import math
 import re
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,17 @@ from typing import Any
 import colorlog
 import yaml
 
+from recbole_residual.checkpoint.lock import LOCK_FILE
 from recbole_residual.checkpoint.writing import BEST_FILE, RESUME_FILE
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import ConfigError
 from recbole_residual.files import CONFIG_FILE, LOG_FILE, RESULT_FILE, PathLike, write_text
+
+RESUME_KEYS = frozenset(
+    {"data_path", "gpu_id", "use_gpu", "show_progress", "state", "worker", "report", "latex"}
+)
+"""What may differ when a run is resumed or loaded: where it computes and what it shows, not what it
+computes."""
 
 FILE_ONLY = {"file_only": True}
 """``extra`` of a log record that would flood the terminal."""
@@ -106,7 +114,24 @@ class RunFolder:
         """The result, or None if the run has not finished."""
         if not self.result_file.is_file():
             return None
-        return json.loads(self.result_file.read_text(encoding="utf-8"))
+        result = json.loads(self.result_file.read_text(encoding="utf-8"))
+        if "run_folder" in result:
+            result["run_folder"] = str(self.path)  # it may have been moved since
+        return result
+
+    def has_trained(self) -> bool:
+        """Whether there is anything of a training: a state to resume from, weights, or a result."""
+        return any(
+            path.exists() for path in (self.resume_file, self.checkpoint_file, self.result_file)
+        )
+
+    def discard(self) -> None:
+        """Remove what a run that never began to train has left: its configuration and its log."""
+        for path in (self.config_file, self.log_file, self.path / LOCK_FILE):
+            path.unlink(missing_ok=True)
+        for path in (self.path / "tensorboard", self.path):
+            with suppress(OSError):  # something else is in it: that stays
+                path.rmdir()
 
     @contextmanager
     def logging(self, state: str = "INFO") -> Iterator[logging.Logger]:
@@ -147,6 +172,26 @@ class RunFolder:
                 logger.removeHandler(handler)
             file_handler.close()
             logger.setLevel(before)
+
+
+def reopened_config(folder: RunFolder, config_dict: Mapping[str, Any] | None) -> ResidualConfig:
+    """The configuration of a run that exists.
+
+    Args:
+        folder: of the run.
+        config_dict: only what :data:`RESUME_KEYS` names may differ.
+
+    Raises:
+        ConfigError: if ``config_dict`` would change the numbers.
+    """
+    changes = dict(config_dict or {})
+    refused = sorted(set(changes) - RESUME_KEYS)
+    if refused:
+        raise ConfigError(
+            f"{', '.join(refused)} cannot change for a run that exists; only "
+            f"{', '.join(sorted(RESUME_KEYS))} can. Start a new run instead."
+        )
+    return ResidualConfig(config_file_list=[folder.config_file], config_dict=changes)
 
 
 class _PlainFormatter(logging.Formatter):

@@ -16,7 +16,7 @@ import pandas as pd
 from recbole_residual.errors import ConfigError
 from recbole_residual.files import write_text
 from recbole_residual.model.registry import MODELS, get_model
-from recbole_residual.report import compare
+from recbole_residual.report.comparison import compare
 from recbole_residual.tune import ray_api, table
 from recbole_residual.tune.alpha import plain_values
 from recbole_residual.tune.folder import Manifest, TuneFolder
@@ -60,7 +60,7 @@ class TuneResult:
         return self.text
 
 
-def run_tune(
+def tune(
     model: str | None = None,
     dataset: str | None = None,
     space: Union[PathLike, Mapping[str, Any], None] = None,
@@ -91,7 +91,7 @@ def run_tune(
         MissingPackageError: without Ray, or without what the search needs.
 
     Example:
-        >>> run_tune("SASRecResidual", "ml-1m", num_samples=30).best  # doctest: +SKIP
+        >>> tune("SASRecResidual", "ml-1m", num_samples=30).best  # doctest: +SKIP
     """
     ray_api.require_ray()
     keys = dict(config_dict or {})
@@ -120,7 +120,7 @@ def run_tune(
     return _start("tune", plan, wanted, keys.get("output_dir"), resources or Resources())
 
 
-def run_benchmark(
+def benchmark(
     models: Sequence[str],
     datasets: Sequence[str],
     seeds: Sequence[int] = (2020,),
@@ -149,7 +149,7 @@ def run_benchmark(
         MissingPackageError: without Ray.
 
     Example:
-        >>> run_benchmark(["SASRecResidual"], ["ml-100k"], [1, 2, 3]).summary  # doctest: +SKIP
+        >>> benchmark(["SASRecResidual"], ["ml-100k"], [1, 2, 3]).summary  # doctest: +SKIP
     """
     ray_api.require_ray()
     axes = {"dataset": list(datasets), "model": list(models), "seed": [int(s) for s in seeds]}
@@ -174,7 +174,7 @@ def resume_tune(folder: PathLike, **resources: Any) -> TuneResult:
         **resources: what of :class:`Resources` is to change.
 
     Returns:
-        As :func:`run_tune`; of a run that is finished, the result it has.
+        As :func:`tune`; of a run that is finished, the result it has.
 
     Raises:
         ConfigError: if the folder is no such run's, or another process works on it.

@@ -15,9 +15,10 @@ import torch
 from recbole_residual import compat
 from recbole_residual.checkpoint.writing import load_checkpoint
 from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.diagnose.full_run import resume
 from recbole_residual.evaluator import register
 from recbole_residual.model import register_model
-from recbole_residual.run.train import Session, load_run, open_session, resume_run
+from recbole_residual.run.session import Session, build_session
 from recbole_residual.trainer.trainer import get_trainer
 from recbole_residual.tune import ray_api
 from recbole_residual.tune.alpha import AlphaQuestions, plain_values
@@ -136,9 +137,9 @@ def read_test(key: str, setup: Setup) -> None:
             folder.write_config({**folder.read_config(), "epochs": outcome["epochs_trained"]})
         with setup.reads.in_force():
             with folder.logging():
-                session = load_run(folder.path)
+                session = Session.open(folder.path)
                 alpha = _test_alpha(session, setup, folder)
-            result = resume_run(folder.path)
+            result = resume(folder.path)
         outcome.update(_tested(folder, result), alpha=alpha)
         folder.write_outcome(outcome)
 
@@ -174,11 +175,11 @@ class _Trial:
         config = self._config()
         with self.setup.reads.in_force():
             with self.folder.logging(config["state"] or "INFO"):
-                session = open_session(config)
+                session = build_session(config)
                 outcome = self._train(session)
                 outcome["alpha"] = self._alpha(session)
             if self.setup.tests:
-                outcome.update(_tested(self.folder, resume_run(self.folder.path)))
+                outcome.update(_tested(self.folder, resume(self.folder.path)))
         outcome["seconds"] = round(time.time() - started, 2)
         return outcome
 

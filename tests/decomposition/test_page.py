@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from recbole_residual.run.train import run_recbole_residual
+from recbole_residual.diagnose.full_run import run
 from tests.conftest import SMALL
 
 PAGE = Path(__file__).parents[2] / "docs" / "decomposition.md"
@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "decomposition.md"
 def test_examples_run(tmp_path: Path) -> None:
     folder = tmp_path / "output" / "my_run"  # where the page says; the tests' folder is tmp_path
     changes = {"output_dir": str(folder), "epochs": 1, "probe": "none"}
-    run_recbole_residual("SASRecResidual", "ml-100k", config_dict={**SMALL, **changes})
+    run("SASRecResidual", "ml-100k", config_dict={**SMALL, **changes})
     names: dict[str, Any] = {}
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), flags=re.DOTALL)
     for block in blocks:

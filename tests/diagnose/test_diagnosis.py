@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from recbole_residual import diagnose, load_run
-from recbole_residual.checkpoint.adoption import adopted_config
+from recbole_residual import Session, diagnose
 from recbole_residual.command import main
 from recbole_residual.errors import CheckpointError, ConfigError, UntrustedCheckpointError
+from recbole_residual.run.adoption import adopted_config
 from tests.recbole_training import WITH_FEATURES, Trained, train_with_recbole
 
 
@@ -43,7 +43,7 @@ def test_the_command_reports_recboles_numbers(
     assert list((tmp_path / "out" / "figures").glob("*.pdf"))
     assert not Path("saved").exists(), "nothing is trained"
 
-    session = load_run(tmp_path / "out")  # its folder is that of a run
+    session = Session.open(tmp_path / "out")  # its folder is that of a run
     weights = sasrec.model.state_dict()
     assert all(
         torch.equal(value.cpu(), weights[name].cpu())

@@ -12,8 +12,9 @@ from recbole.data.interaction import Interaction
 
 from recbole_residual import explain, scale_residual
 from recbole_residual.decomposition import decompose
+from recbole_residual.diagnose.full_run import run
 from recbole_residual.errors import UnknownTokenError
-from recbole_residual.run.train import Session, load_run, run_recbole_residual
+from recbole_residual.run.session import Session
 from tests.conftest import SMALL
 
 ITEMS = ["242", "302", "257", "1", "50"]
@@ -22,8 +23,8 @@ ITEMS = ["242", "302", "257", "1", "50"]
 
 def session_of(name: str, folder: Path, **changes: Any) -> Session:
     config = {**SMALL, "epochs": 1, "output_dir": str(folder), **changes}
-    run_recbole_residual(name, "ml-100k", config_dict=config)
-    return load_run(folder)
+    run(name, "ml-100k", config_dict=config)
+    return Session.open(folder)
 
 
 @pytest.fixture(scope="module")

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from recbole.data.interaction import Interaction
 from recbole.model.sequential_recommender import SASRec
 
+from recbole_residual.diagnose.full_run import run
 from recbole_residual.model import DuoRec, DuoRecResidual, SASRecResidual
 from recbole_residual.model.contrast_sampler import ItemSequences
 from recbole_residual.model.duorec import info_nce
 from recbole_residual.model.objective import target_list_field
-from recbole_residual.run.train import run_recbole_residual
 from tests.conftest import SMALL, TinyDataset, random_interaction, tiny_config
 
 DUO = {"lmd": 0.3, "lmd_sem": 0.2, "contrast": "us", "tau": 0.7, "sim": "dot"}
@@ -125,18 +125,18 @@ def test_contrasts_reach_the_embeddings() -> None:
     assert not torch.allclose(*gradients)
 
 
-def run(model: str, positions: str, **changes: Any) -> dict[str, Any]:
+def run_small(model: str, positions: str, **changes: Any) -> dict[str, Any]:
     batch = 64 if positions == "all" else 512
     setup = {**SMALL, "loss_positions": positions, "train_batch_size": batch, "probe": "none"}
     setup.update(changes)
-    return run_recbole_residual(model, "ml-100k", config_dict=setup, saved=False)
+    return run(model, "ml-100k", config_dict=setup, saved=False)
 
 
 @pytest.mark.parametrize("positions", ["last", "all"])
 def test_without_contrasts_it_is_sasrec_residual(positions: str) -> None:
-    plain = run("SASRecResidual", positions)
-    without = run("DuoRecResidual", positions, lmd=0.0, lmd_sem=0.0)
+    plain = run_small("SASRecResidual", positions)
+    without = run_small("DuoRecResidual", positions, lmd=0.0, lmd_sem=0.0)
     assert without["train_losses"] == plain["train_losses"]
     assert without["test_result"] == plain["test_result"]
-    contrasted = run("DuoRecResidual", positions)
+    contrasted = run_small("DuoRecResidual", positions)
     assert contrasted["train_losses"] > plain["train_losses"]

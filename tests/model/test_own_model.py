@@ -15,9 +15,10 @@ import torch
 
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.decomposition import decompose
+from recbole_residual.diagnose.full_run import run
 from recbole_residual.errors import ConfigError
 from recbole_residual.model import registry
-from recbole_residual.run.train import load_run, run_recbole_residual
+from recbole_residual.run.session import Session
 from tests.conftest import SMALL
 
 ROOT = Path(__file__).parents[2]
@@ -59,19 +60,19 @@ def test_as_a_class_and_by_name(own_class: Any, positions: str) -> None:
         "alpha": 0.3,
         "mean_weight": 0.7,
     }
-    as_class = run_recbole_residual(own_class, "ml-100k", config_dict=setup)
-    by_name = run_recbole_residual("SASRecWithMean", "ml-100k", config_dict=setup)
+    as_class = run(own_class, "ml-100k", config_dict=setup)
+    by_name = run("SASRecWithMean", "ml-100k", config_dict=setup)
     assert as_class["alpha"] == [0.3, 0.3]
     assert as_class["train_losses"] == by_name["train_losses"]
     assert str(as_class["test_result"]) == str(by_name["test_result"])  # NaN is not equal to NaN
     assert {"hrli@1", "mixingratio_res", "recoveryrate@10"} <= set(as_class["test_result"])
-    without = run_recbole_residual(own_class, "ml-100k", config_dict={**setup, "mean_of": "none"})
+    without = run(own_class, "ml-100k", config_dict={**setup, "mean_of": "none"})
     assert without["train_losses"] != as_class["train_losses"]
 
 
 def test_a_run_of_it_can_be_opened_and_decomposed(own_class: Any) -> None:
-    result = run_recbole_residual(own_class, "ml-100k", config_dict=SETUP)
-    session = load_run(result["run_folder"])
+    result = run(own_class, "ml-100k", config_dict=SETUP)
+    session = Session.open(result["run_folder"])
     assert type(session.model) is own_class
     batch = next(iter(session.test_data))[0]
     seen = decompose(session.model, batch)

@@ -12,7 +12,7 @@ from recbole.trainer import Trainer
 from recbole.utils import get_model, init_seed
 
 from recbole_residual.config.residual_config import ResidualConfig
-from recbole_residual.run.train import open_session
+from recbole_residual.run.session import build_session
 from recbole_residual.trainer.trainer import get_trainer
 from tests.conftest import SMALL
 
@@ -67,7 +67,7 @@ def test_two_epochs_are_recboles(name, changes, own_changes, monkeypatch) -> Non
         "ml-100k",
         config_dict={**setup, **own_changes, "loss_positions": "last"},
     )
-    session = open_session(config)
+    session = build_session(config)
     loaders = (session.train_data, session.valid_data, session.test_data)
     trainer_class = get_trainer(config["MODEL_TYPE"], config.model_class)
     ours = run(config, *loaders, session.model, trainer_class)

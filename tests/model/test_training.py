@@ -10,9 +10,10 @@ import torch
 
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import create_dataset, data_preparation
+from recbole_residual.diagnose.full_run import run
 from recbole_residual.errors import ConfigError
 from recbole_residual.model import get_model
-from recbole_residual.run.train import load_run, run_recbole_residual
+from recbole_residual.run.session import Session
 from tests.conftest import SMALL
 
 SASREC = {"hidden_size": 16, "inner_size": 32}
@@ -48,7 +49,7 @@ def positions_of(model: str) -> list[str]:
 def test_trains_with_every_metric(model: str, changes: dict[str, Any], positions: str) -> None:
     batch = 16 if positions == "all" else 512
     setup = {**SMALLEST, **changes, "loss_positions": positions, "train_batch_size": batch}
-    result = run_recbole_residual(model, "ml-100k", config_dict=setup)
+    result = run(model, "ml-100k", config_dict=setup)
     first, second = result["train_losses"]
     assert second < first
     neutral = 0.0 if model == "GRU4RecResidual" else 1.0
@@ -59,7 +60,7 @@ def test_trains_with_every_metric(model: str, changes: dict[str, Any], positions
     assert ratios == {f"mixingratio_{stage}{at}" for stage in stages for at in ("", "_last")}
     for key in (*ratios, "ndcg@10", "hrli@1", "hrl2i@10", "recoverybase@10"):
         assert np.isfinite(test[key]), key
-    session = load_run(result["run_folder"])
+    session = Session.open(result["run_folder"])
     scores = session.model.full_sort_predict(next(iter(session.test_data))[0])
     assert torch.isfinite(scores[:, 1:]).all()
 
@@ -89,7 +90,7 @@ def test_beats_popularity(model: str, changes: dict[str, Any]) -> None:
     }
     by_popularity = popularity_ndcg(setup)
     at_all = positions_of(model)[0] == "all"
-    run = run_recbole_residual(
+    trained = run(
         model,
         "ml-100k",
         config_dict={
@@ -100,7 +101,7 @@ def test_beats_popularity(model: str, changes: dict[str, Any]) -> None:
             "learning_rate": 0.003,
         },
     )
-    assert run["test_result_unrounded"]["ndcg@10"] > 1.5 * by_popularity
+    assert trained["test_result_unrounded"]["ndcg@10"] > 1.5 * by_popularity
 
 
 def test_recboles_transforms_need_recboles_samples() -> None:
@@ -117,7 +118,7 @@ def test_recboles_transforms_need_recboles_samples() -> None:
 
 def test_attention_switch_leaves_training_and_early_stopping_alone() -> None:
     learned, uniform = (
-        run_recbole_residual(
+        run(
             "SASRecResidual",
             "ml-100k",
             config_dict={**SMALLEST, **SASREC, "attention": attention},
@@ -127,4 +128,4 @@ def test_attention_switch_leaves_training_and_early_stopping_alone() -> None:
     assert uniform["train_losses"] == learned["train_losses"]
     assert str(uniform["best_valid_result"]) == str(learned["best_valid_result"])
     assert str(uniform["valid_result"]) != str(learned["valid_result"])
-    assert load_run(uniform["run_folder"]).model.attention == "uniform"
+    assert Session.open(uniform["run_folder"]).model.attention == "uniform"

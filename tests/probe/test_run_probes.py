@@ -15,12 +15,13 @@ from recbole.model.sequential_recommender import GRU4Rec
 
 from recbole_residual.command import main
 from recbole_residual.config.probe_names import PROBES
+from recbole_residual.diagnose.full_run import run
 from recbole_residual.errors import UnknownProbeError
 from recbole_residual.probe import run_probes
 from recbole_residual.probe.engine.rows import iterate_rows, pooled
 from recbole_residual.probe.engine.sasrec_pass import SasrecPass
 from recbole_residual.probe.engine.setting import ScalableResiduals, applied
-from recbole_residual.run.train import load_run, run_recbole_residual
+from recbole_residual.run.session import Session
 from tests.conftest import SMALL
 from tests.probe.conftest import build, loader
 
@@ -29,7 +30,7 @@ def test_every_probe_of_a_finished_run(tmp_path: Path, capsys: Any) -> None:
     folder = tmp_path / "run"
     config = {**SMALL, "output_dir": str(folder), "topk": [1, 5], "valid_metric": "NDCG@5"}
     del config["probe"]  # what follows a training by default
-    result = run_recbole_residual("SASRecResidual", "ml-100k", config_dict=config)
+    result = run("SASRecResidual", "ml-100k", config_dict=config)
     quick = pd.read_csv(folder / "probe" / "alpha_sweep.csv")
     unscaled = quick[quick["alpha"] == 1].iloc[0]
     for name, value in result["test_result_unrounded"].items():
@@ -43,7 +44,7 @@ def test_every_probe_of_a_finished_run(tmp_path: Path, capsys: Any) -> None:
     saved = json.loads((folder / "probe" / "shuffle.json").read_text())
     assert saved["tables"]["shuffle"][0]["hit@5"] == pytest.approx(unscaled["hit@5"])
 
-    session = load_run(folder)
+    session = Session.open(folder)
     assert_ranks_are_equal(session)
     found = run_probes(session.model, session.valid_data, session.test_data, folder)
     assert list(found) == list(PROBES)
@@ -70,7 +71,7 @@ def assert_ranks_are_equal(session: Any) -> None:
 
 def test_none_after_training(tmp_path: Path) -> None:
     config = {**SMALL, "epochs": 1, "output_dir": str(tmp_path / "run"), "probe": "none"}
-    run_recbole_residual("SASRecResidual", "ml-100k", config_dict=config)
+    run("SASRecResidual", "ml-100k", config_dict=config)
     assert not (tmp_path / "run" / "probe").exists()
 
 

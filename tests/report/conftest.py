@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from recbole_residual.run.train import run_recbole_residual
+from recbole_residual.diagnose.full_run import run
 from tests.conftest import SMALL
 
 
 def finish(folder: Path, model: str = "SASRecResidual", **changes: Any) -> Path:
     """Train for a moment; no probes and no report unless asked for."""
     config = {**SMALL, "epochs": 1, "output_dir": str(folder), **changes}
-    run_recbole_residual(model, "ml-100k", config_dict=config)
+    run(model, "ml-100k", config_dict=config)
     return folder
 
 

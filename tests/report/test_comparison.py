@@ -15,8 +15,8 @@ from scipy import stats
 from recbole_residual import compare
 from recbole_residual.command import main
 from recbole_residual.errors import ConfigError
-from recbole_residual.report import RunRecord
 from recbole_residual.report.paired import paired_test
+from recbole_residual.report.record import RunRecord
 from tests.report.test_page import SECTIONS, Page
 
 ALPHA_1 = "SASRecResidual, ml-100k, alpha 1.0"

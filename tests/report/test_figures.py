@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from matplotlib.colors import to_hex
 
-from recbole_residual.report import compare, report
+from recbole_residual.report.comparison import compare
 from recbole_residual.report.figures import (
     alpha_curves,
     heatmaps,
@@ -20,6 +20,7 @@ from recbole_residual.report.figures import (
     recovery_against_accuracy,
 )
 from recbole_residual.report.figures.style import OKABE_ITO
+from recbole_residual.report.page import report
 
 ALPHAS = np.array([0.0, 0.5, 1.0])
 

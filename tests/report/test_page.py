@@ -16,7 +16,7 @@ import pytest
 
 from recbole_residual.command import main
 from recbole_residual.errors import ConfigError
-from recbole_residual.report import report
+from recbole_residual.report.page import report
 from recbole_residual.run.folder import RunFolder
 
 SECTIONS = [

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from recbole_residual.report import RunRecord
 from recbole_residual.report.measures import MEASURES
 from recbole_residual.report.papers import reference
+from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs
 from recbole_residual.report.sections.papers import papers_section
 

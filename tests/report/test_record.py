@@ -10,7 +10,7 @@ import pytest
 
 from recbole_residual.errors import ConfigError
 from recbole_residual.probe import ProbeResult
-from recbole_residual.report import RunRecord
+from recbole_residual.report.record import RunRecord
 from recbole_residual.run.folder import RunFolder
 
 

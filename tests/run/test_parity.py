@@ -12,7 +12,8 @@ from recbole.trainer import Trainer
 from recbole.utils import get_model, init_seed
 
 from recbole_residual.config.residual_config import ResidualConfig
-from recbole_residual.run.train import open_session, run_recbole_residual
+from recbole_residual.diagnose.full_run import run
+from recbole_residual.run.session import build_session
 from recbole_residual.trainer.trainer import get_trainer
 from tests.conftest import SMALL
 
@@ -38,7 +39,7 @@ def own_run(setup: dict[str, Any]) -> tuple[list[float], dict, dict, dict]:
     config = ResidualConfig(
         "SASRecResidual", "ml-100k", config_dict={**setup, "loss_positions": "last"}
     )
-    session = open_session(config)
+    session = build_session(config)
     trainer = get_trainer(config["MODEL_TYPE"], config.model_class)(config, session.model)
     _, best_valid = trainer.fit(session.train_data, session.valid_data, saved=False)
     test = trainer.evaluate(session.test_data, load_best_model=False)
@@ -75,7 +76,7 @@ def test_two_epochs_are_recboles(changes: dict[str, Any], monkeypatch) -> None:
 
 def test_the_same_seed_gives_the_same_weights_whatever_alpha_is() -> None:
     results = [
-        run_recbole_residual("SASRecResidual", "ml-100k", config_dict={**SMALL, "alpha": alpha})
+        run("SASRecResidual", "ml-100k", config_dict={**SMALL, "alpha": alpha})
         for alpha in (1.0, 0.2)
     ]
     assert results[0]["train_losses"] == results[1]["train_losses"]

@@ -13,12 +13,13 @@ import pytest
 import torch
 import yaml
 
+from recbole_residual.diagnose.full_run import resume, run
 from recbole_residual.errors import CheckpointError, ConfigError
 from recbole_residual.run.folder import RunFolder
-from recbole_residual.run.train import load_run, resume_run, run_recbole_residual
+from recbole_residual.run.session import Session
 from tests.conftest import SMALL
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CHANGING = {"run_folder", "seconds"}
 
 
@@ -29,7 +30,7 @@ def numbers(result: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     folder = tmp_path_factory.mktemp("runs") / "run"
-    return run_recbole_residual(
+    return run(
         "SASRecResidual",
         "ml-100k",
         config_dict={**SMALL, "epochs": 4, "output_dir": str(folder), "export_per_user": True},
@@ -70,7 +71,7 @@ def test_the_folder_holds_what_it_takes_to_repeat_the_run(finished: dict[str, An
 
 def test_running_a_saved_configuration_again_gives_the_same_numbers(finished) -> None:
     config = Path(finished["run_folder"]) / "config.yaml"
-    again = run_recbole_residual(
+    again = run(
         config_file_list=[config], config_dict={"output_dir": None, "export_per_user": False}
     )
     for key in ("train_losses", "best_valid_result", "test_result"):
@@ -79,7 +80,7 @@ def test_running_a_saved_configuration_again_gives_the_same_numbers(finished) ->
 
 
 def test_a_loaded_run_is_the_trained_model(finished: dict[str, Any]) -> None:
-    session = load_run(finished["run_folder"])
+    session = Session.open(finished["run_folder"])
     state = torch.load(Path(finished["run_folder"]) / "checkpoint.pth", weights_only=True)
     assert torch.equal(
         session.model.item_embedding.weight, state["state_dict"]["item_embedding.weight"]
@@ -88,13 +89,13 @@ def test_a_loaded_run_is_the_trained_model(finished: dict[str, Any]) -> None:
 
 
 def test_a_finished_run_resumed_is_its_result(finished: dict[str, Any]) -> None:
-    again = resume_run(finished["run_folder"])
+    again = resume(finished["run_folder"])
     assert again["test_result"] == finished["test_result"]
 
 
 def test_only_where_a_run_computes_may_change(finished: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="alpha cannot change"):
-        load_run(finished["run_folder"], {"alpha": 0.3})
+        Session.open(finished["run_folder"], config_dict={"alpha": 0.3})
 
 
 def test_weights_of_other_data_are_refused(finished: dict[str, Any], tmp_path: Path) -> None:
@@ -107,12 +108,12 @@ def test_weights_of_other_data_are_refused(finished: dict[str, Any], tmp_path: P
         (Path(finished["run_folder"]) / "checkpoint.pth").read_bytes()
     )
     with pytest.raises(CheckpointError, match=r"item_embedding\.weight.*Is the data the same"):
-        load_run(other)
+        Session.open(other)
 
 
 def test_an_interrupt_leaves_what_resumes_to_the_same_numbers(tmp_path: Path, monkeypatch) -> None:
     setup = {**SMALL, "epochs": 5}
-    whole = run_recbole_residual("SASRecResidual", "ml-100k", config_dict=setup)
+    whole = run("SASRecResidual", "ml-100k", config_dict=setup)
     from recbole_residual.trainer.trainer import ResidualTrainer
 
     train_epoch = ResidualTrainer._train_epoch
@@ -126,17 +127,15 @@ def test_an_interrupt_leaves_what_resumes_to_the_same_numbers(tmp_path: Path, mo
     with monkeypatch.context() as patch:
         patch.setattr(ResidualTrainer, "_train_epoch", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            run_recbole_residual(
-                "SASRecResidual", "ml-100k", config_dict={**setup, "output_dir": str(folder)}
-            )
+            run("SASRecResidual", "ml-100k", config_dict={**setup, "output_dir": str(folder)})
     assert "--resume=" in (folder / "run.log").read_text()
     torch.rand(7)  # whatever happened in between must not matter
-    assert numbers(resume_run(folder)) == numbers(whole)
+    assert numbers(resume(folder)) == numbers(whole)
 
 
 def test_a_killed_process_resumes_to_the_same_numbers(tmp_path: Path) -> None:
     setup = {**SMALL, "epochs": 8, "loss_positions": "last", "train_batch_size": 256}
-    whole = run_recbole_residual("SASRecResidual", "ml-100k", config_dict=setup)
+    whole = run("SASRecResidual", "ml-100k", config_dict=setup)
     folder = tmp_path / "run"
     file = tmp_path / "setup.yaml"
     file.write_text(yaml.safe_dump({**setup, "output_dir": str(folder)}))
@@ -158,37 +157,35 @@ def test_a_killed_process_resumes_to_the_same_numbers(tmp_path: Path) -> None:
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not (folder / "result.json").exists()
-    assert numbers(resume_run(folder)) == numbers(whole)
+    assert numbers(resume(folder)) == numbers(whole)
 
 
 def test_a_run_stopped_early_and_killed_before_its_test_is_not_trained_further(
     tmp_path: Path, monkeypatch
 ) -> None:
     setup = {**SMALL, "epochs": 30, "stopping_step": 1, "learning_rate": 0.05}
-    whole = run_recbole_residual("SASRecResidual", "ml-100k", config_dict=setup)
+    whole = run("SASRecResidual", "ml-100k", config_dict=setup)
     assert whole["epochs_trained"] < 30
-    from recbole_residual.run import train
+    from recbole_residual.run import evaluation
 
     folder = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(train, "environment", lambda: pytest.fail("stop here"))
+        patch.setattr(evaluation, "environment", lambda: pytest.fail("stop here"))
         with pytest.raises(pytest.fail.Exception):
-            run_recbole_residual(
-                "SASRecResidual", "ml-100k", config_dict={**setup, "output_dir": str(folder)}
-            )
-    assert numbers(resume_run(folder)) == numbers(whole)
+            run("SASRecResidual", "ml-100k", config_dict={**setup, "output_dir": str(folder)})
+    assert numbers(resume(folder)) == numbers(whole)
 
 
 def test_a_run_that_never_trained_cannot_be_resumed(tmp_path: Path) -> None:
     folder = RunFolder.create("SASRecResidual", "ml-100k", str(tmp_path / "run"))
     folder.write_config({"model": "SASRecResidual", "dataset": "ml-100k"})
     with pytest.raises(CheckpointError, match="nothing to resume"):
-        resume_run(folder.path)
+        resume(folder.path)
 
 
 def test_topk_above_the_items_is_found_before_training() -> None:
     with pytest.raises(ConfigError, match="topk = 5000 is more than"):
-        run_recbole_residual("SASRecResidual", "ml-100k", config_dict={**SMALL, "topk": [10, 5000]})
+        run("SASRecResidual", "ml-100k", config_dict={**SMALL, "topk": [10, 5000]})
 
 
 @pytest.mark.parametrize("model", ["SASRec", "GRU4Rec", "BERT4Rec", "SASRecF"])
@@ -202,6 +199,6 @@ def test_recboles_own_models_run_too(model: str) -> None:
             "item": ["item_id", "class"],
         }
         setup["selected_features"] = ["class"]
-    result = run_recbole_residual(model, "ml-100k", config_dict=setup)
+    result = run(model, "ml-100k", config_dict=setup)
     assert "hrli@1" in result["test_result"]
     assert ("mixingratio_res" in result["test_result"]) == (model != "GRU4Rec")

@@ -43,14 +43,15 @@ def tuned(
     ray_cluster: None, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Any, Any, list[int]]:
     """A grid of which two points fail, and of which a worker is killed on the way."""
-    from recbole_residual.tune import Resources, run_tune
     from recbole_residual.tune.folder import TuneFolder
+    from recbole_residual.tune.ray_api import Resources
+    from recbole_residual.tune.run import tune
 
     path = tmp_path_factory.mktemp("tuned") / "tune"
     killed: list[int] = []
     killer = threading.Thread(target=kill_a_worker, args=(path, 12, killed), daemon=True)
     killer.start()
-    result = run_tune(
+    result = tune(
         "SASRecResidual",
         "ml-100k",
         GRID,

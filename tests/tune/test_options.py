@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from recbole_residual import tune
 from recbole_residual.command import main
+from recbole_residual.tune import run as tune
 from recbole_residual.tune.folder import MANIFEST_FILE
 from recbole_residual.tune.ray_api import Resources
 
@@ -23,7 +23,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
 
         return call
 
-    for name in ("run_tune", "run_benchmark", "resume_tune"):
+    for name in ("tune", "benchmark", "resume_tune"):
         monkeypatch.setattr(tune, name, record(name), raising=False)
     return calls
 
@@ -33,7 +33,7 @@ def test_tune_is_called_with_what_was_typed(called: dict[str, Any]) -> None:
     line += " --search=random --scheduler=none --gpus_per_trial=0.25 --max_concurrent=8 --epochs=2"
     assert main(line.split()) == 0
     assert called == {
-        "name": "run_tune",
+        "name": "tune",
         "args": ("SASRecResidual", "ml-1m", "s.yaml", None, {"epochs": "2"}),
         "search": "random",
         "num_samples": 3,

@@ -11,13 +11,13 @@ import pytest
 
 pytest.importorskip("ray")
 
+from recbole_residual.diagnose.full_run import run
 from recbole_residual.model import SASRecResidual
 from recbole_residual.model.registry import MODELS
-from recbole_residual.run.train import run_recbole_residual
-from recbole_residual.tune import run_benchmark, run_tune, table
+from recbole_residual.tune import table
 from recbole_residual.tune.folder import TuneFolder
 from recbole_residual.tune.ray_api import Resources
-from recbole_residual.tune.run import resume_tune
+from recbole_residual.tune.run import benchmark, resume_tune, tune
 from tests.tune.conftest import GRID_KEYS, ON_CPU, QUICK_ALPHA, TINY
 
 pytestmark = pytest.mark.usefixtures("ray_cluster")
@@ -38,7 +38,7 @@ def test_a_killed_worker_and_failing_trials_do_not_stop_the_others(tuned) -> Non
 def test_the_numbers_are_those_of_single_runs_and_of_validation(tuned, tmp_path: Path) -> None:
     result, folder, _ = tuned
     singles = [
-        run_recbole_residual(
+        run(
             "SASRecResidual",
             "ml-100k",
             config_dict={**GRID_KEYS, "n_heads": 1, "hidden_dropout_prob": rate},
@@ -90,7 +90,7 @@ def test_asha_ends_trials_and_the_best_is_still_tested(tmp_path: Path, monkeypat
         """A model that a user registered: workers have to be told of it."""
 
     monkeypatch.setitem(MODELS, "Mine", Mine)
-    result = run_tune(
+    result = tune(
         None,
         "ml-100k",
         {
@@ -115,7 +115,7 @@ def test_asha_ends_trials_and_the_best_is_still_tested(tmp_path: Path, monkeypat
 def test_a_trial_that_was_ended_can_be_the_best(tmp_path: Path) -> None:
     from recbole_residual.tune.progress import Progress
 
-    result = run_tune(
+    result = tune(
         "SASRecResidual",
         "ml-100k",
         {"space": {"n_layers": [1]}, "alpha_search": QUICK_ALPHA},
@@ -140,9 +140,7 @@ def test_a_trial_that_was_ended_can_be_the_best(tmp_path: Path) -> None:
     again = resume_tune(folder.path)
     row = again.best["ml-100k"]
     assert (row["status"], row["epochs_trained"]) == ("stopped", 2)
-    single = run_recbole_residual(
-        "SASRecResidual", "ml-100k", config_dict={**TINY, "n_layers": 1, "epochs": 2}
-    )
+    single = run("SASRecResidual", "ml-100k", config_dict={**TINY, "n_layers": 1, "epochs": 2})
     assert row["test_ndcg@10"] == single["test_result"]["ndcg@10"]
     assert row["best_valid_score"] == single["best_valid_score"]
     assert table.FINISHED not in set(again.results["status"])
@@ -163,7 +161,7 @@ class _Interrupt:
 
 
 def result_alpha() -> Any:
-    from recbole_residual.tune import AlphaSearch
+    from recbole_residual.tune.space import AlphaSearch
 
     return AlphaSearch((0.0, 1.0))
 
@@ -184,7 +182,7 @@ def test_search_algorithms_run_and_resume(search: str, tmp_path: Path) -> None:
         "space": {"hidden_dropout_prob": {"uniform": [0.1, 0.5]}},
         "alpha_search": QUICK_ALPHA,
     }
-    run_tune(
+    tune(
         "SASRecResidual",
         "ml-100k",
         space,
@@ -203,16 +201,12 @@ def test_search_algorithms_run_and_resume(search: str, tmp_path: Path) -> None:
 def test_a_benchmark_trains_and_tests_everything(tmp_path: Path) -> None:
     keys = {**TINY, "epochs": 1, "report": True, "output_dir": str(tmp_path / "b")}
     models = ["SASRecResidual", "GRU4RecResidual"]  # inner_size is no key of the second
-    result = run_benchmark(
-        models, ["ml-100k"], [1, 2], config_dict=keys, resources=Resources(**ON_CPU)
-    )
+    result = benchmark(models, ["ml-100k"], [1, 2], config_dict=keys, resources=Resources(**ON_CPU))
     results = result.results
     assert results["status"].tolist() == ["finished"] * 4
     pairs = [[model, seed] for model in models for seed in (1, 2)]
     assert results[["model", "seed"]].to_numpy().tolist() == pairs
-    single = run_recbole_residual(
-        "SASRecResidual", "ml-100k", config_dict={**TINY, "epochs": 1, "seed": 2}
-    )
+    single = run("SASRecResidual", "ml-100k", config_dict={**TINY, "epochs": 1, "seed": 2})
     scores = results["test_ndcg@10"]
     assert scores[1] == single["test_result"]["ndcg@10"]
     assert result.summary is not None

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recbole_residual.run.train import load_run, run_recbole_residual
+from recbole_residual.diagnose.full_run import run
+from recbole_residual.run.session import Session
 from recbole_residual.tune import trial as trial_module
 from recbole_residual.tune.folder import Manifest, TrialDefinition, TuneFolder
 from recbole_residual.tune.plan import Plan
@@ -51,7 +52,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Setup, dict[str, An
 
 def test_a_trial_trains_as_a_run_does(whole, tmp_path: Path) -> None:
     _, outcome, _ = whole
-    result = run_recbole_residual(
+    result = run(
         "SASRecResidual", "ml-100k", config_dict={**TINY, "output_dir": str(tmp_path / "run")}
     )
     assert outcome["status"] == "finished"
@@ -81,7 +82,7 @@ def test_alpha_is_asked_on_validation_alone(whole, monkeypatch) -> None:
     setup, outcome, _ = whole
     from recbole_residual.probe import select_alpha, sweep_alpha
 
-    session = load_run(TuneFolder(setup.folder).trial(definition().key).path)
+    session = Session.open(TuneFolder(setup.folder).trial(definition().key).path)
     for scope in ("global", "per_layer"):
         sweep = sweep_alpha(
             session.model, session.valid_data, ALPHAS.alphas, per_layer=scope == "per_layer"
@@ -177,7 +178,7 @@ def test_every_kind_of_model_is_asked_what_it_can_answer(model: str, tmp_path: P
 
 
 def test_a_benchmark_trial_is_tested_and_is_a_run(tmp_path: Path) -> None:
-    result = run_recbole_residual(
+    result = run(
         "SASRecResidual", "ml-100k", config_dict={**TINY, "output_dir": str(tmp_path / "run")}
     )
     setup = setup_in(tmp_path / "tune", tests=True)
@@ -201,7 +202,7 @@ def test_the_chosen_trial_is_tested_as_a_run_would_have_been(whole, tmp_path: Pa
     read_test(definition().key, setup)
     outcome = TuneFolder(setup.folder).trial(definition().key).read_outcome()
     assert outcome is not None
-    result = run_recbole_residual(
+    result = run(
         "SASRecResidual", "ml-100k", config_dict={**TINY, "output_dir": str(tmp_path / "run")}
     )
     assert outcome["test_result"] == dict(result["test_result"])

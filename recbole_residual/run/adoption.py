@@ -1,22 +1,19 @@
-"""A checkpoint that plain RecBole wrote, opened with its own configuration and data."""
+"""A configuration of plain RecBole made into one of this package, as far as it goes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 from recbole.utils import ModelType
 
-from recbole_residual.checkpoint.untrusted import StandIn, load_recbole_checkpoint
-from recbole_residual.checkpoint.weights import load_weights
+from recbole_residual.checkpoint.untrusted import StandIn
 from recbole_residual.config.residual_config import ResidualConfig, plain_settings
-from recbole_residual.errors import CheckpointError, ConfigError
+from recbole_residual.errors import ConfigError
 from recbole_residual.evaluator import metric_problem, register_metrics
 from recbole_residual.model.registry import get_model
-from recbole_residual.run.train import Session, open_session
 
 METRICS = ("Hit", "NDCG", "MRR", "HRLI", "HRL2I", "MixingRatio")
 TOPK = (1, 5, 10, 20)
@@ -44,52 +41,6 @@ _NOT_TAKEN = frozenset(
         "group_offset",
     ]
 )
-
-
-@dataclass(frozen=True)
-class OpenCheckpoint:
-    """A checkpoint with everything around it.
-
-    Attributes:
-        session: its configuration, data and model.
-        epoch: the epoch that it holds, from 0.
-        notes: what differs from RecBole's own evaluation of it.
-    """
-
-    session: Session
-    epoch: int
-    notes: list[str]
-
-
-def open_checkpoint(
-    path: Union[str, os.PathLike[str]],
-    config_dict: Mapping[str, Any] | None = None,
-    trust_checkpoint: bool = False,
-) -> OpenCheckpoint:
-    """Open a checkpoint of RecBole's Trainer, or of this package's.
-
-    Args:
-        path: the ``.pth`` file.
-        config_dict: what to change in its configuration, usually ``data_path``.
-        trust_checkpoint: load it as an ordinary pickle, which runs what it contains.
-
-    Raises:
-        CheckpointError: if it cannot be read, or does not fit the data.
-        UntrustedCheckpointError: if it needs a name outside the allow-list.
-        ConfigError: if its configuration cannot be used.
-    """
-    try:
-        checkpoint = load_recbole_checkpoint(path, trust_checkpoint=trust_checkpoint)
-    except FileNotFoundError as error:
-        raise CheckpointError(str(error)) from error
-    stored = checkpoint.get("config")
-    settings = stored if isinstance(stored, dict) else getattr(stored, "final_config_dict", None)
-    if not settings:
-        raise CheckpointError(f"{str(path)!r} holds no configuration, as RecBole's Trainer writes.")
-    config, notes = adopted_config(settings, config_dict)
-    session = open_session(config)
-    load_weights(session.model, checkpoint, str(path))
-    return OpenCheckpoint(session, int(checkpoint.get("epoch", 0)), notes)
 
 
 def adopted_config(

@@ -1,0 +1,150 @@
+"""A whole run: train, test, ask the probes that the configuration wants, write the report."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from logging import getLogger
+from typing import Any, Union
+
+from recbole_residual.checkpoint.lock import RunLock
+from recbole_residual.config.probe_names import PROBES, probe_names, probes_after_training
+from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.data.download import dataset_url
+from recbole_residual.errors import ResidualError
+from recbole_residual.probe import ProbeResult
+from recbole_residual.probe.run_probes import run_probes
+from recbole_residual.report.writing import write_report
+from recbole_residual.run.evaluation import has_rows
+from recbole_residual.run.folder import RunFolder
+from recbole_residual.run.session import Session
+from recbole_residual.run.train import resume_config, start_config, train_and_test
+
+PathLike = Union[str, "os.PathLike[str]"]
+
+
+def run(
+    model: Union[str, type] | None = None,
+    dataset: str | None = None,
+    config_file_list: Sequence[PathLike] | None = None,
+    config_dict: dict[str, Any] | None = None,
+    saved: bool = True,
+) -> dict[str, Any]:
+    """Train a model, evaluate it at its ``alpha``, probe it, save and return the result.
+
+    Args:
+        model: name of a model of this package or of RecBole, or a class.
+        dataset: name of a dataset; ``ml-100k`` comes with RecBole.
+        config_file_list: yaml files, as in RecBole.
+        config_dict: values that win over the files.
+        saved: keep checkpoints in the run's folder; without them the weights tested are the last.
+
+    Returns:
+        RecBole's dictionary (``best_valid_score``, ``valid_score_bigger``, ``best_valid_result``,
+        ``test_result``), extended: see docs/command.md.
+
+    Raises:
+        ResidualError: for a mistake in the configuration or the data, before anything is trained;
+            no folder is left behind then.
+
+    Example:
+        >>> result = run("SASRecResidual", "ml-100k")  # doctest: +SKIP
+        >>> result["test_result"]["hrli@1"]  # doctest: +SKIP
+    """
+    config = ResidualConfig(model, dataset, config_file_list, config_dict)
+    dataset_url(config)  # a dataset that cannot be had is told before anything is written
+    folder = RunFolder.create(config["model"], config["dataset"], config["output_dir"])
+    try:
+        with folder.logging(config["state"] or "INFO"):
+            start_config(folder, config)
+            return _finish(config, folder, saved, resume=False)
+    except ResidualError:
+        if not folder.has_trained():
+            folder.discard()
+        raise
+
+
+def resume(run_folder: PathLike, config_dict: dict[str, Any] | None = None) -> dict[str, Any]:
+    """Go on with an interrupted run; the final numbers are those of an uninterrupted one.
+
+    Args:
+        run_folder: the folder of the run.
+        config_dict: only where to compute and where the data is may differ.
+
+    Returns:
+        As :func:`run`; of a finished run, the result it has.
+
+    Raises:
+        ConfigError: if the folder is no run's, or ``config_dict`` would change the numbers.
+        CheckpointError: if the run never got as far as training, or another process trains it.
+    """
+    folder = RunFolder.existing(run_folder)
+    finished = folder.read_result()
+    if finished is not None:
+        getLogger().warning("%s is finished; this is its result.", folder)
+        return finished
+    config = resume_config(folder, config_dict)
+    with folder.logging(config["state"] or "INFO"):
+        return _finish(config, folder, saved=True, resume=True)
+
+
+def _finish(config: ResidualConfig, folder: RunFolder, saved: bool, resume: bool) -> dict[str, Any]:
+    with RunLock(folder.path):
+        session, result = train_and_test(config, folder, saved, resume)
+        examine(session, folder, probes_after_training(config["probe"]))
+    return result
+
+
+def probe_run(
+    run_folder: PathLike,
+    names: Sequence[str] = tuple(PROBES),
+    config_dict: dict[str, Any] | None = None,
+) -> dict[str, ProbeResult]:
+    """Ask a finished run's model questions; the answers are saved in the run's folder ``probe``.
+
+    Args:
+        run_folder: the folder of the run.
+        names: which probes; all of them by default.
+        config_dict: as in :func:`resume`.
+
+    Returns:
+        The results by name; a probe that the model cannot answer is left out with a warning.
+
+    Raises:
+        UnknownProbeError: for a name that is no probe's.
+        ConfigError, CheckpointError: as :meth:`~recbole_residual.run.session.Session.open`.
+    """
+    names = probe_names(names)
+    folder = RunFolder.existing(run_folder)
+    session = Session.open(folder.path, config_dict=config_dict)
+    with session, folder.logging(session.config["state"] or "INFO"):
+        return examine(session, folder, names)
+
+
+def examine(session: Session, folder: RunFolder, names: Sequence[str]) -> dict[str, ProbeResult]:
+    """Run probes on a session, save their answers in the folder of a run, and write its report.
+
+    Args:
+        session: what to ask.
+        folder: where the answers go; the caller logs into it.
+        names: of the probes.
+
+    Returns:
+        The results by name.
+    """
+    config = session.config
+    answers: dict[str, ProbeResult] = {}
+    if has_rows(session.valid_data) and has_rows(session.test_data):
+        answers = run_probes(
+            session.model,
+            session.valid_data,
+            session.test_data,
+            folder.path,
+            names,
+            topk=config["topk"],
+            show_progress=config["show_progress"],
+        )
+    elif names:
+        getLogger().warning("Probes need validation and test data, which the split leaves empty.")
+    write_report(config, folder.path)
+    return answers

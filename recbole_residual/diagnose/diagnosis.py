@@ -17,7 +17,7 @@ from recbole_residual.checkpoint.writing import save_checkpoint
 from recbole_residual.config.probe_names import probes_after_training
 from recbole_residual.diagnose.full_run import examine
 from recbole_residual.errors import ConfigError
-from recbole_residual.model.architecture.blocks import feed_forward_blocks
+from recbole_residual.model.architecture.blocks import feed_forward_blocks, has_attention
 from recbole_residual.model.residual import is_unscaled, residual_alpha, residual_factor
 from recbole_residual.report.page import Report, report
 from recbole_residual.report.record import PROGRAM, RunRecord
@@ -137,7 +137,7 @@ def _switches_in_force(model: Any) -> dict[str, Any]:
         expected = alpha if follows else [1.0] * len(feed_forward_blocks(model))
         said = [residual_factor(block) for block in feed_forward_blocks(model)] == expected
     else:
-        said = is_unscaled(model)
+        said = not has_attention(model) or is_unscaled(model)
     if not said:
         raise ConfigError(
             f"the residual of this {type(model).__name__} is scaled in a way that no configuration "

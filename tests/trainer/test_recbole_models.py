@@ -21,7 +21,7 @@ from recbole.data import create_dataset, data_preparation
 from recbole.model.abstract_recommender import AbstractRecommender
 from recbole.utils import get_model, get_trainer, init_seed
 
-from recbole_residual.run.train import run_recbole_residual
+from recbole_residual.diagnose.full_run import run
 
 USERS = {"val_interval": {"user_id": [str(user) for user in range(1, 41)]}}
 SETUP: dict[str, Any] = {**USERS, "epochs": 1, "show_progress": False}
@@ -81,7 +81,7 @@ def _has_cross_entropy(name: str) -> bool:
 
 def ours(name: str) -> dict[str, Any]:
     """The same through this package."""
-    return run_recbole_residual(
+    return run(
         name, "ml-100k", config_dict={**SETUP, **OURS, **SETUPS.get(name, {})}
     )
 

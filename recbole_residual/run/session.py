@@ -220,6 +220,11 @@ def build_session(config: ResidualConfig) -> Session:
 
 def _of_run(folder: RunFolder, config_dict: Mapping[str, Any] | None) -> Session:
     register_metrics()
+    if not folder.checkpoint_file.is_file():
+        raise CheckpointError(
+            f"{folder} holds no checkpoint: its training has not got as far as saving weights, or "
+            "was told not to save them."
+        )
     # the file is read before the data, which takes longer
     checkpoint = load_checkpoint(folder.checkpoint_file)
     session = build_session(reopened_config(folder, config_dict))

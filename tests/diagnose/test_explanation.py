@@ -13,7 +13,7 @@ from recbole.data.interaction import Interaction
 from recbole_residual import explain, scale_residual
 from recbole_residual.decomposition import decompose
 from recbole_residual.diagnose.full_run import run
-from recbole_residual.errors import UnknownTokenError
+from recbole_residual.errors import ConfigError, UnknownTokenError
 from recbole_residual.run.session import Session
 from tests.conftest import SMALL
 
@@ -69,6 +69,41 @@ def test_everything_against_the_models_own_numbers(sasrec: Session) -> None:
     assert parts["positions"] == pytest.approx(found.positions["score_share"].sum(), rel=1e-5)
     assert parts["score"] == pytest.approx(found.top["score"].iloc[0], rel=1e-5)
     assert parts.drop("score").sum() == pytest.approx(parts["score"], rel=1e-4)
+
+
+def test_a_text_or_a_number_is_one_item(sasrec: Session) -> None:
+    assert list(explain(sasrec, "242").positions["item"]) == ["242"]
+    assert list(explain(sasrec, 242).positions["item"]) == ["242"]
+    with pytest.raises(ConfigError, match="k = 0"):
+        explain(sasrec, ITEMS, k=0)
+
+
+@torch.no_grad()
+def test_the_list_under_changes_against_the_models_own_lists(sasrec: Session) -> None:
+    model = sasrec.model
+    explanation = explain(sasrec, ITEMS, k=5)
+
+    def best(items: list[str]) -> list[str]:
+        scores = model.full_sort_predict(interaction_of(sasrec, items))[0].numpy()
+        order = np.argsort(-scores[1:], kind="stable")[:5] + 1
+        return [str(token) for token in sasrec.dataset.id2token("item_id", order)]
+
+    expected = {"as it is": best(ITEMS), "without the last item": best(ITEMS[:-1])}
+    for alpha in (0.5, 0.0):
+        with scale_residual(model, alpha):
+            expected[f"alpha = {alpha:g}"] = best(ITEMS)
+    model.attention = "uniform"
+    expected["uniform attention"] = best(ITEMS)
+    model.attention = "learned"
+    assert list(explanation.what_if) == ["rank", *expected]
+    for name, items in expected.items():
+        assert list(explanation.what_if[name]) == items
+    before = expected.pop("as it is")
+    for row in explanation.moved.itertuples():
+        after = expected[row.change]
+        assert row._2 == ", ".join(item for item in after if item not in before)
+        assert row.out == ", ".join(item for item in before if item not in after)
+        assert row.n_moved == len(set(after) - set(before))
 
 
 def test_names_come_from_the_item_file(sasrec: Session) -> None:

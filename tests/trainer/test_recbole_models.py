@@ -81,9 +81,7 @@ def _has_cross_entropy(name: str) -> bool:
 
 def ours(name: str) -> dict[str, Any]:
     """The same through this package."""
-    return run(
-        name, "ml-100k", config_dict={**SETUP, **OURS, **SETUPS.get(name, {})}
-    )
+    return run(name, "ml-100k", config_dict={**SETUP, **OURS, **SETUPS.get(name, {})})
 
 
 @pytest.mark.parametrize(

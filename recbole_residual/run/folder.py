@@ -28,9 +28,6 @@ RESUME_KEYS = frozenset(
 """What may differ when a run is resumed or loaded: where it computes and what it shows, not what it
 computes."""
 
-FILE_ONLY = {"file_only": True}
-"""``extra`` of a log record that would flood the terminal."""
-
 _COLOR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
 

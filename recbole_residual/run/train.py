@@ -10,8 +10,9 @@ from typing import Any
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import CheckpointError
 from recbole_residual.run.evaluation import evaluate_session, has_rows
-from recbole_residual.run.folder import FILE_ONLY, RunFolder, reopened_config
+from recbole_residual.run.folder import RunFolder, reopened_config
 from recbole_residual.run.session import Session, build_session
+from recbole_residual.trainer.epoch_log import FILE_ONLY
 from recbole_residual.trainer.trainer import get_trainer
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import functools
+import logging
+import math
 import os
-import random
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Callable
 
-import numpy as np
 import torch
 from recbole.trainer import Trainer
 from recbole.utils import get_trainer as get_recbole_trainer
 
+from recbole_residual.checkpoint.weights import load_weights, plain_parameters
 from recbole_residual.checkpoint.writing import (
     BEST_FILE,
     RESUME_FILE,
@@ -20,7 +22,10 @@ from recbole_residual.checkpoint.writing import (
     save_checkpoint,
 )
 from recbole_residual.compat import tensorboard_under
+from recbole_residual.errors import ModelError, NaNScoreError, WriteError
 from recbole_residual.evaluator import register
+from recbole_residual.trainer.epoch_log import FILE_ONLY, EpochLog, Validation
+from recbole_residual.trainer.random_state import random_state, restore_random_state
 
 if TYPE_CHECKING:
     from recbole.trainer import Trainer as _Parent
@@ -32,8 +37,8 @@ class ResidualTrainerMixin(_Parent):
     """Goes before one of RecBole's Trainer classes.
 
     The run's files are in ``config["checkpoint_dir"]``: ``checkpoint.pth`` holds the weights with
-    the best validation score, ``resume.pth`` everything that training needs to go on after the
-    last whole epoch. Both are written atomically.
+    the best validation score (without validation, the last), ``resume.pth`` everything that
+    training needs to go on after the last whole epoch. Both are written atomically.
     """
 
     def __init__(self, config: Any, model: Any) -> None:
@@ -43,6 +48,11 @@ class ResidualTrainerMixin(_Parent):
         self.saved_model_file = os.path.join(config["checkpoint_dir"], BEST_FILE)
         self.resume_file = os.path.join(config["checkpoint_dir"], RESUME_FILE)
         self.stopped_early = False
+        self._saved = self._validates = False
+        self._log = EpochLog(self.logger, self.valid_metric, 0, self.epochs, verbose=False)
+        self._epoch = -1
+        self._validation: tuple[int, float, dict[str, float]] | None = None
+        self._said_nan = False
 
     # Training ----------------------------------------------------------------------------------
 
@@ -61,32 +71,170 @@ class ResidualTrainerMixin(_Parent):
         show_progress: bool = False,
         callback_fn: Callable[[int, float], None] | None = None,
     ) -> tuple[float, dict[str, float] | None]:
-        """RecBole's ``fit`` at ``alpha_train``; if ``saved``, it can be resumed after any epoch."""
-        self._train_data = train_data
-        if self.stopped_early or (self.start_epoch >= self.epochs and self.start_epoch > 0):
+        """RecBole's ``fit`` at ``alpha_train``; if ``saved``, it can be resumed after any epoch.
+
+        Args:
+            train_data: the loader of the training part.
+            valid_data: the loader of the validation part. Without one, or with an empty one,
+                every epoch is trained and the last weights are kept.
+            verbose: log one line an epoch.
+            saved: write checkpoints into the run's folder.
+            show_progress: show one bar for the whole training.
+            callback_fn: called with epoch and score after each validation.
+
+        Returns:
+            The best validation score and the result it belongs to. Without validation the score
+            is minus infinity (infinity where smaller is better) and the result is None.
+
+        Raises:
+            ModelError: if the loss, or a score, becomes NaN; checkpoints of earlier epochs stay.
+            WriteError: if a checkpoint cannot be written; those of earlier epochs stay.
+        """
+        self._train_data, self._saved = train_data, saved
+        n_epochs = self.pretrain_epochs if self._pretrains() else self.epochs
+        self._validates = bool(valid_data) and self.eval_step > 0 and not self._pretrains()
+        if self.stopped_early or (self.start_epoch >= n_epochs and self.start_epoch > 0):
             self.eval_collector.data_collect(train_data)
             return self.best_valid_score, self.best_valid_result
         if saved and self.start_epoch == 0:
             self._save_resume_state(-1)
+        self._log = EpochLog(
+            self.logger,
+            self.valid_metric,
+            self.start_epoch,
+            n_epochs,
+            n_batches=len(train_data),
+            verbose=verbose,
+            show_bar=show_progress,
+        )
+        self._say_what_is_unusual()
+        after_validation = functools.partial(self._after_validation, callback_fn)
+        try:
+            with self.training_alpha():
+                # Without RecBole's own lines and bars: this class has one of each.
+                best = super().fit(train_data, valid_data, False, saved, False, after_validation)
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            raise WriteError(self.checkpoint_dir, error) from error
+        finally:
+            self._log.close()
+        if self.cur_step > self.stopping_step:
+            self._log.say(
+                f"Stopped early: {self.cur_step} validations without a better {self.valid_metric}."
+            )
+        return best
 
-        def after_validation(epoch: int, score: float) -> None:
-            if saved:
-                self._save_resume_state(epoch)
-            if callback_fn:
-                callback_fn(epoch, score)
+    def _pretrains(self) -> bool:
+        return getattr(self.model, "train_stage", None) == "pretrain"  # S3Rec
 
-        with self.training_alpha():
-            return super().fit(
-                train_data, valid_data, verbose, saved, show_progress, after_validation
+    def _validates_after(self, epoch: int) -> bool:
+        return self._validates and (epoch + 1) % self.eval_step == 0
+
+    def _say_what_is_unusual(self) -> None:
+        if not self._validates:
+            self._log.say(
+                "There is no validation: no early stopping, the weights of the last epoch are "
+                "kept, and best_valid_score and best_valid_result stay empty.",
+                logging.WARNING,
+            )
+        if torch.is_anomaly_enabled():
+            self._log.say(
+                "torch's anomaly detection is on, which slows training down (importing RecBole's "
+                "models before this package turns it on). "
+                "torch.autograd.set_detect_anomaly(False) turns it off.",
+                logging.WARNING,
             )
 
+    # RecBole's steps, each with this package's part --------------------------------------------
+
+    def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
+        self._epoch = epoch_idx
+        self._log.epoch_begins(epoch_idx)
+        return super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
+
+    def _check_nan(self, loss: torch.Tensor) -> None:
+        """Called by RecBole with the loss of every batch."""
+        if torch.isnan(loss):
+            raise ModelError(self._diverged("the training loss became NaN"))
+        self._log.batch_done()
+
+    def _add_train_loss_to_tensorboard(self, epoch_idx: int, *args: Any, **kwargs: Any) -> None:
+        """Called by RecBole at the end of every epoch, before its validation."""
+        super()._add_train_loss_to_tensorboard(epoch_idx, *args, **kwargs)
+        if self._validates_after(epoch_idx):
+            self._log.validation_begins()
+            return
+        self._log.epoch_ends(epoch_idx, float(self.train_loss_dict[epoch_idx]))
+        if self._pretrains() and self._saved:
+            self._save_checkpoint(epoch_idx)
+        elif self._validates and self._saved:
+            self._save_resume_state(epoch_idx)
+        # else RecBole calls _save_checkpoint, which saves both
+
+    def _valid_epoch(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            score, result = super()._valid_epoch(*args, **kwargs)
+        except NaNScoreError as error:
+            raise ModelError(self._diverged("the model's scores became NaN")) from error
+        self._validation = (self._epoch, float(score), dict(result))
+        return score, result
+
+    def _after_validation(
+        self, callback_fn: Callable[[int, float], None] | None, epoch: int, score: float
+    ) -> None:
+        if math.isnan(score):
+            self._score_is_nan(epoch)
+        if self._saved:
+            self._save_resume_state(epoch)
+        has_best = math.isfinite(self.best_valid_score)
+        validation = Validation(
+            float(score),
+            self._validation[2] if self._validation else {},
+            float(self.best_valid_score) if has_best else None,
+            epoch - self.cur_step * self.eval_step if has_best else None,
+        )
+        self._log.epoch_ends(epoch, float(self.train_loss_dict[epoch]), validation)
+        if callback_fn:
+            callback_fn(epoch, score)
+
+    def _score_is_nan(self, epoch: int) -> None:
+        if not self._said_nan:
+            self._said_nan = True
+            self._log.say(
+                f"valid_metric {self.valid_metric} is NaN in epoch {epoch}: it has nothing to be "
+                "computed from, and tells no epoch from another. Until it is a number the last "
+                f"weights are kept; after {self.stopping_step + 1} validations without a better "
+                "one training stops. Choose another valid_metric.",
+                logging.WARNING,
+            )
+        if not math.isfinite(self.best_valid_score) and self._saved:
+            self._save_checkpoint(epoch)
+
+    def _diverged(self, what: str) -> str:
+        saved = self._saved and os.path.isfile(self.saved_model_file)
+        kept = f" {self.saved_model_file} keeps the weights of before." if saved else ""
+        return (
+            f"{what} in epoch {self._epoch}: training has diverged, and resuming it would diverge "
+            f"again. Lower learning_rate (it is {self.learning_rate}), or clip the gradients "
+            f"(clip_grad_norm: {{'max_norm': 5}}).{kept}"
+        )
+
+    # Checkpoints -------------------------------------------------------------------------------
+
     def _save_checkpoint(self, epoch: int, verbose: bool = True, **kwargs: Any) -> None:
+        if self._validation is not None and self._validation[0] == epoch:
+            self.best_valid_result = self._validation[2]  # RecBole sets it after this call
         path = kwargs.pop("saved_model_file", self.saved_model_file)
         save_checkpoint(path, {"epoch": epoch, **self._weights()})
-        if self.best_valid_result is None and self.eval_step <= 0:
-            self._save_resume_state(epoch)  # no validation, so nothing else calls for it
-        if verbose:
-            self.logger.info("Saving current best: %s", path)
+        if not self._validates_after(epoch):
+            self._save_resume_state(epoch)
+        self.logger.info("Saved %s", path, extra=FILE_ONLY)
+
+    def save_pretrained_model(self, epoch: int, saved_model_file: str) -> None:
+        """S3Rec's weights after pre-training, for its key ``pre_model_path``."""
+        save_checkpoint(saved_model_file, {"epoch": epoch, **self._weights()})
+        self.logger.info("Saved %s", saved_model_file)
 
     def _weights(self) -> dict[str, Any]:
         return {
@@ -94,20 +242,15 @@ class ResidualTrainerMixin(_Parent):
             "best_valid_score": float(self.best_valid_score),
             "best_valid_result": self.best_valid_result,
             "state_dict": dict(self.model.state_dict()),
-            "other_parameter": {
-                name: value
-                for name, value in self.model.other_parameter().items()
-                if not isinstance(value, torch.nn.Module)  # SASRecF: in state_dict already
-            },
+            "other_parameter": plain_parameters(self.model.other_parameter()),
         }
-
-    # Evaluation --------------------------------------------------------------------------------
 
     def load_weights(self, path: str | None = None) -> None:
         """Load the weights of a checkpoint, by default those with the best validation score."""
-        checkpoint = load_checkpoint(path or self.saved_model_file, self.device)
-        self.model.load_state_dict(checkpoint["state_dict"])
-        self.model.load_other_parameter(checkpoint["other_parameter"])
+        path = path or self.saved_model_file
+        load_weights(self.model, load_checkpoint(path, self.device), path)
+
+    # Evaluation --------------------------------------------------------------------------------
 
     @torch.no_grad()
     def evaluate(
@@ -135,7 +278,7 @@ class ResidualTrainerMixin(_Parent):
                 "cur_step": self.cur_step,
                 "train_losses": {int(k): float(v) for k, v in self.train_loss_dict.items()},
                 "generator": None if generator is None else generator.get_state(),
-                "random": _random_state(),
+                "random": random_state(),
             },
         )
 
@@ -164,7 +307,7 @@ class ResidualTrainerMixin(_Parent):
         generator = getattr(train_data, "generator", None)
         if generator is not None and self._resumed["generator"] is not None:
             generator.set_state(self._resumed["generator"].cpu())
-        _restore_random_state(self._resumed["random"])
+        restore_random_state(self._resumed["random"])
 
 
 class ResidualTrainer(ResidualTrainerMixin, Trainer):
@@ -193,32 +336,3 @@ def get_trainer(model_type: Any, model_class: type) -> type:
         if chosen is not general:
             return _combined(chosen)
     return _combined(general)
-
-
-def _random_state() -> dict[str, Any]:
-    version, internal, gauss = random.getstate()
-    name, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002, RecBole draws from it
-    return {
-        "python": [version, list(internal), gauss],
-        "numpy": [
-            name,
-            torch.from_numpy(np.asarray(keys, dtype=np.int64)),
-            position,
-            has_gauss,
-            cached,
-        ],
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-    }
-
-
-def _restore_random_state(state: dict[str, Any]) -> None:
-    version, internal, gauss = state["python"]
-    random.setstate((version, tuple(internal), gauss))
-    name, keys, position, has_gauss, cached = state["numpy"]
-    np.random.set_state(  # noqa: NPY002
-        (name, keys.cpu().numpy().astype(np.uint32), position, has_gauss, cached)
-    )
-    torch.set_rng_state(state["torch"].cpu())
-    if state["cuda"]:
-        torch.cuda.set_rng_state_all([part.cpu() for part in state["cuda"]])

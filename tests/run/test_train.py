@@ -151,7 +151,7 @@ def test_a_killed_process_resumes_to_the_same_numbers(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
     )
     log = folder / "run.log"
-    while not (log.exists() and "epoch 2 training" in log.read_text()):
+    while not (log.exists() and "epoch 2: train" in log.read_text()):
         assert process.poll() is None, log.read_text()
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)

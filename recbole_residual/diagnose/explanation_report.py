@@ -83,21 +83,22 @@ def _plot(positions: pd.DataFrame, scored: str) -> Plot:
         title: positions[name].tolist() for name, title in _PANELS.items() if name in positions
     }
     called = positions["name"] if "name" in positions else positions["item"]
+    ends = ["L" if not back else f"L-{back}" for back in positions["from_end"]]
+    plain = [f"{item}  {end}" for item, end in zip(positions["item"], ends)]
     labels = [
-        f"{(name or item)[:34]}  {'L' if not back else f'L-{back}'}"
-        for name, item, back in zip(called, positions["item"], positions["from_end"])
+        f"{name[:34]}  {end}" if name else item for name, item, end in zip(called, plain, ends)
     ]
     return Plot(
         "positions",
         "Shares of the positions",
         f"The score is that of {scored}; the residual counts with the last position.",
         COMMAND,
-        partial(_draw, panels, labels) if panels else None,
+        partial(_draw, panels, labels, plain) if panels else None,
         "not run: the model has no attention block",
     )
 
 
-def _draw(panels: dict[str, list[float]], labels: list[str]) -> Any:
+def _draw(panels: dict[str, list[float]], labels: list[str], plain: list[str]) -> Any:
     from recbole_residual.report.figures import position_bars  # matplotlib is slow to import
 
-    return position_bars(panels, labels)
+    return position_bars(panels, labels, otherwise=plain)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -54,12 +53,9 @@ class Plot:
 
     def rendered(self, kind: str) -> bytes:
         """The figure as ``png`` or ``pdf``."""
-        buffer = io.BytesIO()
-        # Without a date, the same numbers give the same file.
-        metadata = {"CreationDate": None} if kind == "pdf" else None
-        self.figure.savefig(buffer, format=kind, metadata=metadata)
-        self.figure.set_layout_engine("none")  # what is laid out now need not be again
-        return buffer.getvalue()
+        from recbole_residual.report.figures.style import rendered
+
+        return rendered(self.figure, kind)
 
 
 def drawing(name: str, *args: Any) -> Callable[[], Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -100,6 +101,38 @@ def test_users_without_a_value_or_a_partner_are_left_out() -> None:
     assert paired_test(first, table({"x": 1.0}), "m") is None
 
 
+def users(values: np.ndarray) -> pd.DataFrame:
+    index = pd.MultiIndex.from_arrays([[f"u{i}" for i in range(len(values))], ["t"] * len(values)])
+    return pd.DataFrame({"m": values}, index=index)
+
+
+def test_equal_fractions_tie() -> None:
+    # Every difference is a third: 30 up, 30 down. As floats, 1 - 2/3 is not 1/3.
+    a = np.array([1 / 3] * 30 + [2 / 3] * 30)
+    b = np.array([0.0] * 30 + [1.0] * 30)
+    result = paired_test(users(a), users(b), "m")
+    assert result is not None
+    assert result["p (Wilcoxon)"] == pytest.approx(1)
+    assert result["p (t)"] == pytest.approx(1)
+    # 0.3 - 0.2 and 0.2 - 0.1 are the same difference, so there is nothing to test.
+    same = paired_test(users(np.array([0.3, 0.2])), users(np.array([0.2, 0.1])), "m")
+    assert same is not None
+    assert np.isnan(same["p (Wilcoxon)"])
+    assert np.isnan(same["p (t)"])
+
+
+def test_runs_whose_folders_bear_one_name_are_told_apart(masked_run: Path, tmp_path: Path) -> None:
+    for parent in ("a", "b"):
+        shutil.copytree(masked_run, tmp_path / parent / "run")
+    found = compare([tmp_path / "a" / "run", tmp_path / "b" / "run", masked_run])
+    labels = list(found.tables["runs"]["run"])
+    assert [label.partition("(")[2] for label in labels] == ["a/run)", "b/run)", "masked)"]
+    assert set(found.tables["dataset"]["run"]) == set(labels)
+    (tmp_path / "link").symlink_to(masked_run)
+    with pytest.raises(ConfigError, match="given twice"):
+        compare([masked_run, tmp_path / "link"])
+
+
 def test_what_is_missing_is_named(whole_run: Path, masked_run: Path) -> None:
     found = compare([whole_run, masked_run])
     assert found.tables["paired_tests"] is None
@@ -142,6 +175,8 @@ def test_mistakes_are_said(whole_run: Path, tmp_path: Path) -> None:
         (["--mode=diagnose"], "--checkpoint=FILE"),
         (["--mode=compare", "--runs", "a", "b", "--alpha=1"], "--alpha has no use"),
         (["--mode=report", "--run=a", "--alpha=1"], "--alpha has no use"),
+        (["--mode=report", "--run=a", "--latex=1"], "True or False"),
+        (["--mode=compare", "--runs", "a", "b", "--latex=yes"], "True or False"),
         (["--mode=diagnose", "--checkpoint=a.pth"], "no checkpoint"),
         (["--checkpoint=a.pth"], "it is for --mode=diagnose"),
     ],

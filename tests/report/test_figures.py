@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +16,17 @@ from matplotlib.colors import to_hex
 from recbole_residual.report.comparison import compare
 from recbole_residual.report.figures import (
     alpha_curves,
+    fonts,
     heatmaps,
     hrli_against_accuracy,
     outcome_against_epsilon,
     position_bars,
     recovery_against_accuracy,
 )
-from recbole_residual.report.figures.style import OKABE_ITO
+from recbole_residual.report.figures.style import OKABE_ITO, rendered
 from recbole_residual.report.page import report
 
+ROOT = Path(__file__).parents[2]
 ALPHAS = np.array([0.0, 0.5, 1.0])
 
 
@@ -162,3 +167,96 @@ def test_bars_of_one_run_are_the_tables(whole_run: Path) -> None:
         for stage in ("attn", "res", "ln")
     ]
     np.testing.assert_allclose([bar.get_height() for bar in axes.patches], expected)
+
+
+def test_a_dollar_is_a_dollar() -> None:
+    titles = ["$5 a Day (2008)", "$ and $\\alpha$"]
+    (axes,) = position_bars({"a": [0.1, 0.2]}, titles).get_axes()
+    for tick, title in zip(axes.get_yticklabels(), titles):
+        assert tick.get_text() == title
+        assert not tick.get_parse_math()
+    rendered(axes.figure, "png")  # mathtext would refuse the second
+
+
+def fonts_of(figure: Any) -> list[str]:
+    (axes, *_) = figure.get_axes()
+    return axes.get_yticklabels()[0].get_fontfamily()
+
+
+def test_other_scripts_are_written_where_a_font_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    title, plain = "\U000f0001\U000f0002", "1234"  # for private use: in no font
+    figure = position_bars({"a": [0.1]}, [title], otherwise=[plain])
+    assert figure.get_axes()[0].get_yticklabels()[0].get_text() == plain
+    assert fonts_of(figure) == ["DejaVu Sans"]
+    # Now there is one.
+    known = fonts._characters
+    sans, other = fonts._file_of("DejaVu Sans"), fonts._file_of("DejaVu Serif")
+    assert sans != other
+    monkeypatch.setattr(
+        fonts,
+        "_characters",
+        lambda file: known(file) | ({ord(c) for c in title} if file == other else set()),
+    )
+    fonts._family_with.cache_clear()
+    figure = position_bars({"a": [0.1]}, [title], otherwise=[plain])
+    assert figure.get_axes()[0].get_yticklabels()[0].get_text() == title
+    assert fonts_of(figure) == ["DejaVu Sans", "DejaVu Serif"]
+    fonts._family_with.cache_clear()
+
+
+@pytest.mark.skipif(
+    not fonts.is_readable("七人の侍"), reason="there is no Japanese font on this machine"
+)
+def test_japanese_is_drawn(recwarn: pytest.WarningsRecorder) -> None:
+    figure = position_bars({"a": [0.1]}, ["七人の侍 (1954)"], otherwise=["1"])
+    assert figure.get_axes()[0].get_yticklabels()[0].get_text() == "七人の侍 (1954)"
+    rendered(figure, "png")
+    rendered(figure, "pdf")
+    assert not [warning for warning in recwarn if "missing from font" in str(warning.message)]
+
+
+def test_the_first_figure_on_a_machine_logs_nothing(tmp_path: Path) -> None:
+    code = (
+        "import logging, sys; logging.basicConfig(level=logging.INFO, stream=sys.stdout);"
+        "from recbole_residual.report.figures import position_bars;"
+        "position_bars({'a': [1.0]}, ['b'])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "MPLCONFIGDIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert list(tmp_path.glob("fontlist*"))  # it was indeed the first
+    assert "font" not in done.stdout + done.stderr
+
+
+def test_a_long_label_stays_inside() -> None:
+    label = "SASRecResidual, " + ", ".join(f"a_long_key_{i} {i}" for i in range(12))
+    figure = alpha_curves({label: sweep(), "other": sweep()}, "last")
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert box.x0 >= 0
+    assert box.x1 <= figure.bbox.width
+    assert "\n" in legend.get_texts()[0].get_text()
+
+
+@pytest.mark.parametrize("runs", [1, 2, 7])
+def test_nothing_is_cut_off_and_nothing_overlaps(runs: int) -> None:
+    named = {f"run {number}, learning_rate 0.001": sweep() for number in range(runs)}
+    sweeps_of = dict.fromkeys(named, 0.5)
+    for figure in (
+        alpha_curves(named, "last"),
+        hrli_against_accuracy(named, "ndcg@10", "NDCG@10"),
+        recovery_against_accuracy(named, sweeps_of, sweeps_of, 10),
+    ):
+        boxes = [axes.get_tightbbox() for axes in figure.get_axes()]
+        for box in boxes:
+            assert box.x0 >= 0
+            assert box.x1 <= figure.bbox.width
+            assert box.y1 <= figure.bbox.height
+            for legend in figure.legends:
+                assert box.y0 >= legend.get_window_extent().y1 - 1
+        if len(boxes) == 2:
+            assert boxes[0].x1 <= boxes[1].x0

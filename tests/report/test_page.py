@@ -233,6 +233,21 @@ def test_the_report_of_an_old_run_can_be_made_again(
         report(masked_run / "tables")
 
 
+def test_a_run_that_never_trained_has_no_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = RunFolder(tmp_path / "run")
+    folder.write_config({"model": "SASRecResidual", "dataset": "ml-100k"})
+    assert main(["--mode=report", f"--run={folder}"]) == 2
+    assert f"--resume={folder}" in capsys.readouterr().err
+    assert [path.name for path in folder.path.iterdir()] == ["config.yaml"]
+
+
+def test_reports_are_short_in_a_list(whole_run: Path) -> None:
+    assert repr(report(whole_run)).startswith("<Report on SASRecResidual on ml-100k: 12 sections")
+    assert "<table>" in report(whole_run)._repr_html_()
+
+
 BROWSER = next(
     filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None
 )

@@ -100,3 +100,15 @@ def test_accuracy_stands_beside_that_of_the_same_data(
         (row,) = accuracy.frame.to_dict("records")
         assert row["paper NDCG@10"] == paper
         assert row["our NDCG@10"] == record.result["test_result_unrounded"]["ndcg@10"]
+
+
+@pytest.mark.parametrize(("dataset", "filtered"), [("diginetica", "no"), ("ml-1m", "yes")])
+def test_every_row_says_whether_seen_items_were_filtered(
+    whole_run: Path, dataset: str, filtered: str
+) -> None:
+    record = RunRecord.read(whole_run)
+    settings = {"dataset": dataset, "eval_args": {"split": {"GT": [0.9, 0.9]}}}
+    _, accuracy = tables(replace(record, config={**record.config, **settings}))
+    (row,) = accuracy.frame.to_dict("records")
+    assert row["paper filters seen items"] == filtered
+    assert row["ours filters seen items"] == "no"

@@ -1,5 +1,7 @@
 """The figures of a report. Only what draws one imports this room, and matplotlib with it."""
 
+# This one first: it imports matplotlib quietly.
+from recbole_residual.report.figures import _start  # noqa: F401
 from recbole_residual.report.figures.alpha import alpha_curves, hrli_against_accuracy
 from recbole_residual.report.figures.bars import (
     position_bars,

@@ -19,7 +19,7 @@ def alpha_curves(sweeps: Series, last: str) -> Figure:
         sweeps: with columns ``alpha``, ``mixingratio_...`` and ``hrli@1``.
         last: what the last position is called.
     """
-    with figure_with(2) as (figure, (left, right)):
+    with figure_with(2, texts=sweeps) as (figure, (left, right)):
         if len(sweeps) == 1:
             (sweep,) = sweeps.values()
             lines = {
@@ -43,8 +43,8 @@ def alpha_curves(sweeps: Series, last: str) -> Figure:
         right.set_ylim(bottom=0)
         left.set_ylim(0, 1)
         for axes in (left, right):
-            axes.set_xlabel(r"residual factor $\alpha$")
-        legend(left, figure, max(2, len(sweeps)))
+            axes.set_xlabel("residual factor \N{GREEK SMALL LETTER ALPHA}")
+        legend(left, figure)
         return figure
 
 
@@ -56,7 +56,7 @@ def hrli_against_accuracy(sweeps: Series, metric: str, metric_name: str) -> Figu
         metric: name of the column of accuracy.
         metric_name: what it is called.
     """
-    with figure_with(width=4.6, height=3.2) as (figure, (axes,)):
+    with figure_with(width=4.6, height=3.2, texts=sweeps) as (figure, (axes,)):
         for look, (label, sweep) in zip(looks(), sweeps.items()):
             axes.plot(sweep["hrli@1"], sweep[metric], label=label, **look)
             if len(sweeps) == 1:
@@ -67,7 +67,7 @@ def hrli_against_accuracy(sweeps: Series, metric: str, metric_name: str) -> Figu
         axes.set_ylabel(metric_name)
         axes.margins(0.12)
         if len(sweeps) > 1:
-            legend(axes, figure, 2)
+            legend(axes, figure)
         return figure
 
 

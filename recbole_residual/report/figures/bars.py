@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from typing import Any
@@ -10,10 +11,12 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from recbole_residual.report.figures.fonts import is_readable
 from recbole_residual.report.figures.style import (
     HATCHES,
     OKABE_ITO,
     STAGE_NAMES,
+    Margins,
     Series,
     figure_with,
     legend,
@@ -37,7 +40,7 @@ def ratios_by_stage(ratios: Series) -> Figure:
         else:
             bars[label] = everywhere[everywhere["layer"] == "all"]
     stages = list(dict.fromkeys(stage for part in bars.values() for stage in part["stage"]))
-    with figure_with(width=5.2, height=3.2) as (figure, (axes,)):
+    with figure_with(width=5.2, height=3.2, texts=ratios) as (figure, (axes,)):
         values = {
             label: [_at(part, stage, "mean") for stage in stages] for label, part in bars.items()
         }
@@ -48,7 +51,7 @@ def ratios_by_stage(ratios: Series) -> Figure:
         axes.set_xticks(range(len(stages)), [STAGE_NAMES.get(s, s) for s in stages])
         axes.set_ylabel("mixing ratio")
         axes.set_ylim(0, 1.05)
-        legend(axes, figure, 4)
+        legend(axes, figure)
         return figure
 
 
@@ -72,7 +75,7 @@ def shuffle_bars(shuffles: Series, k: int) -> Figure:
         bars[f"NDCG@{k}" if len(shuffles) == 1 else label] = (indexed, f"ndcg@{k}_drop")
         if len(shuffles) == 1:
             bars[f"HR@{k}"] = (indexed, f"hit@{k}_drop")
-    with figure_with(width=6.4, height=3.2) as (figure, (axes,)):
+    with figure_with(width=6.4, height=3.2, texts=shuffles) as (figure, (axes,)):
         _grouped_bars(
             axes,
             {label: list(table[name]) for label, (table, name) in bars.items()},
@@ -82,7 +85,7 @@ def shuffle_bars(shuffles: Series, k: int) -> Figure:
         axes.set_xticks(range(len(modes)), [mode.replace("_", "\n", 1) for mode in modes])
         what = "" if len(shuffles) == 1 else f" of NDCG@{k}"
         axes.set_ylabel(f"relative drop{what} (1 = all lost)")
-        legend(axes, figure, 4)
+        legend(axes, figure)
         return figure
 
 
@@ -92,7 +95,10 @@ def rank_distribution(ranks: Series) -> Figure:
     Args:
         ranks: the table ``internals_ranks`` of the probe ``internals``.
     """
-    with figure_with(width=6.4, height=3.2) as (figure, (axes,)):
+    with figure_with(width=6.4, height=3.2, margins=Margins(bottom=0.86), texts=ranks) as (
+        figure,
+        (axes,),
+    ):
         first = next(iter(ranks.values()))
         bins = first[first["item"] == "last input item"]
         names = [
@@ -114,20 +120,29 @@ def rank_distribution(ranks: Series) -> Figure:
         axes.set_xlabel("rank in the whole catalogue")
         axes.set_ylabel("share of sequences")
         axes.set_ylim(bottom=0)
-        legend(axes, figure, 2)
+        legend(axes, figure)
         return figure
 
 
-def position_bars(panels: Mapping[str, Sequence[float]], names: Sequence[str]) -> Figure:
+def position_bars(
+    panels: Mapping[str, Sequence[float]],
+    names: Sequence[str],
+    otherwise: Sequence[str] | None = None,
+) -> Figure:
     """One panel of horizontal bars per quantity, positions down, the last one at the bottom.
 
     Args:
         panels: for each quantity one value per position, NaN where it is not defined.
         names: of the positions, the oldest first.
+        otherwise: what to write for a name that no font on this machine can.
     """
-    height = 1.1 + 0.24 * len(names)
-    with figure_with(len(panels), width=2.4, height=height) as (figure, all_axes):
-        figure.set_size_inches(2.4 * len(panels) + 1.8, height)
+    if otherwise is not None:
+        names = [name if is_readable(name) else plain for name, plain in zip(names, otherwise)]
+    height = 0.72 + 0.24 * len(names)
+    longest = max((_width(name) for name in names), default=0)
+    margins = Margins(left=0.2 + 0.075 * longest, between=0.2)
+    width = 2.2 + (margins.left + margins.right) / len(panels)
+    with figure_with(len(panels), width, height, margins, names) as (figure, all_axes):
         for number, (axes, (title, values)) in enumerate(zip(all_axes, panels.items())):
             places = np.arange(len(names))
             axes.barh(places, values, color=OKABE_ITO[number], hatch=HATCHES[number])
@@ -159,3 +174,8 @@ def _grouped_bars(
             error_kw={"elinewidth": 0.8, "ecolor": "#333333", "capsize": 1.5},
         )
     axes.grid(visible=False, axis="x")
+
+
+def _width(text: str) -> int:
+    """Of a text in characters of the Latin alphabet: those of Chinese and Japanese take two."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)

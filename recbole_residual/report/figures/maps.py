@@ -10,8 +10,12 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from recbole_residual.report.figures.style import STYLE
+
+QUANTITIES = {"contribution": "contribution norm", "attention": "attention weight"}
+"""What is drawn, one row each."""
 
 
 def heatmaps(maps: pd.DataFrame, last_position: str) -> Figure:
@@ -22,44 +26,65 @@ def heatmaps(maps: pd.DataFrame, last_position: str) -> Figure:
         last_position: what stands at the last position.
     """
     layers = list(dict.fromkeys(maps["layer"]))
-    size = int(maps["query"].max()) + 1
     with mpl.rc_context({**STYLE, "axes.grid": False}):
-        figure = Figure(figsize=(2.9 * len(layers) + 0.9, 5.4), layout="constrained")
+        width, height = 2.75 * len(layers) + 1.45, 5.5
+        figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
-        grid = figure.subplots(2, len(layers), squeeze=False)
-        for row, (value, name) in enumerate(
-            (("contribution", "contribution norm"), ("attention", "attention weight"))
-        ):
-            tables = [
-                maps[maps["layer"] == layer].pivot(index="query", columns="key", values=value)
-                for layer in layers
-            ]
-            # Both axes run from the oldest position to the last one.
-            images = [table.to_numpy(dtype=float)[::-1, ::-1] for table in tables]
-            scale = _map_scale(np.concatenate(images), logarithmic=value == "contribution")
-            for axes, layer, image in zip(grid[row], layers, images):
-                seen = np.ma.masked_where(~(image > 0), image)
-                shown = axes.imshow(seen, cmap="cividis", norm=scale)
-                axes.set_facecolor("#e4e4e8")
-                axes.set_title(f"{name}, layer {layer}")
-                ticks = [place for place in range(size) if (size - 1 - place) % 5 == 0]
-                names = ["L" if p == size - 1 else f"L-{size - 1 - p}" for p in ticks]
-                axes.set_xticks(ticks, names)
-                axes.set_yticks(ticks, names)
-                axes.set_xlabel("takes from position")
-                for spine in axes.spines.values():
-                    spine.set_visible(False)
-            grid[row][0].set_ylabel("position")
-            figure.colorbar(shown, ax=list(grid[row]), shrink=0.85)
+        grid = figure.subplots(
+            2,
+            len(layers) + 1,  # the last column holds the colour bars
+            squeeze=False,
+            gridspec_kw={
+                "width_ratios": [1.0] * len(layers) + [0.06],
+                "left": 0.66 / width,
+                "right": 1 - 0.66 / width,
+                "bottom": 0.46 / height,
+                "top": 1 - 0.4 / height,
+                "wspace": 0.24,
+                "hspace": 0.36,
+            },
+        )
+        for row, value in zip(grid, QUANTITIES):
+            _draw_row(row, maps, layers, value)
         if last_position != "item":
-            figure.suptitle(f"position L holds {last_position}, not an item", fontsize=8)
+            figure.suptitle(f"position L holds {last_position}, not an item", fontsize=8, y=0.995)
         return figure
+
+
+def _draw_row(row: Any, maps: pd.DataFrame, layers: list[str], value: str) -> None:
+    """The maps of one quantity, one for each layer, and their colours."""
+    size = int(maps["query"].max()) + 1
+    ticks = [place for place in range(size) if (size - 1 - place) % 5 == 0]
+    names = ["L" if place == size - 1 else f"L-{size - 1 - place}" for place in ticks]
+    tables = [
+        maps[maps["layer"] == layer].pivot(index="query", columns="key", values=value)
+        for layer in layers
+    ]
+    # Both axes run from the oldest position to the last one.
+    images = [table.to_numpy(dtype=float)[::-1, ::-1] for table in tables]
+    scale = _map_scale(np.concatenate(images), logarithmic=value == "contribution")
+    for axes, layer, image in zip(row, layers, images):
+        visible = np.ma.masked_where(~(image > 0), image)
+        drawn = axes.imshow(visible, cmap="cividis", norm=scale)
+        axes.set_facecolor("#e4e4e8")
+        axes.set_title(f"{QUANTITIES[value]}, layer {layer}")
+        axes.set_xticks(ticks, names)
+        axes.set_yticks(ticks, names)
+        axes.set_xlabel("takes from position")
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+    row[0].set_ylabel("position")
+    row[-1].set_label("<colorbar>")
+    # Numbers of a logarithmic scale are otherwise formulas, which are not set here.
+    row[-1].figure.colorbar(
+        drawn, cax=row[-1], format=FuncFormatter(lambda number, _: f"{number:g}")
+    )
 
 
 def _map_scale(values: np.ndarray, logarithmic: bool) -> Any:
     """Colours of a map. A residual is often a hundred times what attention brings: on a linear
     scale its diagonal would leave the rest black."""
-    there = values[values > 0]
-    if not logarithmic or not len(there) or there.min() == there.max():
+    positive = values[values > 0]
+    if not logarithmic or not len(positive) or positive.min() == positive.max():
         return Normalize(0, float(np.nanmax(values)) or 1.0)
-    return LogNorm(max(float(there.min()), float(there.max()) / 1000), float(there.max()))
+    return LogNorm(max(float(positive.min()), float(positive.max()) / 1000), float(positive.max()))

@@ -22,7 +22,7 @@ def recovery_against_accuracy(
         k: the cut-off.
     """
     hit, rate = f"hit@{k}", f"recoveryrate@{k}"
-    with figure_with(width=4.6, height=3.4) as (figure, (axes,)):
+    with figure_with(width=4.6, height=3.4, texts=sweeps) as (figure, (axes,)):
         for look, (label, sweep) in zip(looks(), sweeps.items()):
             axes.plot(sweep[hit], sweep[rate], label=label if len(sweeps) > 1 else None, **look)
             if len(sweeps) == 1:
@@ -58,7 +58,7 @@ def outcome_against_epsilon(selections: Series, k: int) -> Figure:
         selections: tables of the probe ``alpha_selection``.
         k: the cut-off.
     """
-    with figure_with(2) as (figure, panels):
+    with figure_with(2, texts=selections) as (figure, panels):
         for look, (label, table) in zip(looks(), selections.items()):
             prefix = f"{label}: " if len(selections) > 1 else ""
             for axes, metric in zip(panels, (f"recoveryrate@{k}", f"hit@{k}")):
@@ -88,6 +88,6 @@ def outcome_against_epsilon(selections: Series, k: int) -> Figure:
         panels[0].set_ylabel(f"RecoveryRate@{k}, test")
         panels[1].set_ylabel(f"HR@{k}, test")
         for axes in panels:
-            axes.set_xlabel(r"accuracy that may be given up, $\epsilon$")
+            axes.set_xlabel("accuracy that may be given up, ε")
         legend(panels[1], figure, 3)
         return figure

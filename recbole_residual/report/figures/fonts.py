@@ -44,9 +44,7 @@ def families_for(texts: Iterable[str]) -> list[str]:
     families = [DEFAULT]
     for character in sorted(set("".join(texts))):
         family = _family_with(character)
-        if family is not None and family not in families:
-            if _all_in(families, character):
-                continue
+        if family is not None and not _one_has(families, character):
             families.append(family)
     return families
 
@@ -61,34 +59,51 @@ def is_readable(text: str) -> bool:
     return all(_family_with(character) is not None for character in set(text))
 
 
-def _all_in(families: Iterable[str], character: str) -> bool:
-    return any(ord(character) in _characters(_file_of(family)) for family in families)
-
-
 @cache
 def _family_with(character: str) -> str | None:
     """The first font that has a character, None if there is none."""
-    if character.isspace() or ord(character) in _characters(_file_of(DEFAULT)):
+    if character.isspace() or _one_has([DEFAULT], character):
         return DEFAULT
-    fonts = {
-        font.name: font.fname
-        for font in font_manager.fontManager.ttflist
-        if not font.name.replace(" ", "").lower().lstrip(".").startswith(_WITHOUT_LETTERS)
-    }
-    for name in sorted(fonts, key=lambda name: (_rank(name), name)):
-        if ord(character) in _characters(fonts[name]):
+    names = {font.name for font in font_manager.fontManager.ttflist}
+    for name in sorted(names, key=lambda name: (_rank(name), name)):
+        if _draws_letters(name) and _one_has([name], character):
             return name
+    return _family_of_a_new_font(character)
+
+
+def _family_of_a_new_font(character: str) -> str | None:
+    """The same out of fonts that were installed after matplotlib made its list."""
+    manager = font_manager.fontManager
+    listed = {font.fname for font in manager.ttflist}
+    for file in sorted(set(font_manager.findSystemFonts()) - listed):
+        if ord(character) in _characters(file):
+            manager.addfont(file)
+            name = manager.ttflist[-1].name
+            if _draws_letters(name):
+                return name
     return None
+
+
+def _one_has(families: Iterable[str], character: str) -> bool:
+    return any(ord(character) in _characters(_file_of(family)) for family in families)
+
+
+def _draws_letters(name: str) -> bool:
+    return not name.replace(" ", "").lower().lstrip(".").startswith(_WITHOUT_LETTERS)
 
 
 def _rank(name: str) -> int:
     return _FIRST.index(name) if name in _FIRST else len(_FIRST)
 
 
+@cache
 def _file_of(family: str) -> str:
     return font_manager.findfont(font_manager.FontProperties(family=[family]))
 
 
 @cache
 def _characters(file: str) -> frozenset[int]:
-    return frozenset(FT2Font(file).get_charmap())
+    try:
+        return frozenset(FT2Font(file).get_charmap())
+    except RuntimeError:  # FreeType cannot read this one: pictures of letters, or a broken file
+        return frozenset()

@@ -25,11 +25,13 @@ from recbole_residual.decomposition.states import (
 from recbole_residual.errors import ModelError, NonlinearScoreError, TrainingModeError
 from recbole_residual.model.architecture.layers import model_layers
 from recbole_residual.model.architecture.positions import last_valid_position
+from recbole_residual.model.architecture.precision import refuse_half_precision
 from recbole_residual.model.architecture.score import (
     SCORED_BY_PRODUCT,
     SCORED_OTHERWISE,
     item_vectors,
 )
+from recbole_residual.model.architecture.wrappers import unwrapped
 
 _TOLERANCE = 1e-3
 """Largest gap between the model's score and the sum of the shares, relative to the scores."""
@@ -124,6 +126,8 @@ def score_shares(
         NonlinearScoreError: if the score is made in any other way.
         TrainingModeError: if the model is in training mode.
     """
+    model = unwrapped(model)
+    refuse_half_precision(model)
     layers = model_layers(model)
     if layers[-1].attention.training:
         raise TrainingModeError(model)

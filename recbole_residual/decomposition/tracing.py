@@ -18,6 +18,7 @@ from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
 from recbole_residual.decomposition.statistics import RatioStatistics
 from recbole_residual.errors import ModelError, TrainingModeError
 from recbole_residual.model.architecture.blocks import attention_blocks
+from recbole_residual.model.architecture.precision import refuse_half_precision
 from recbole_residual.model.architecture.wrappers import unwrapped
 
 
@@ -136,6 +137,7 @@ def decompose(
         TrainingModeError: if the model is in training mode.
     """
     model = unwrapped(model)
+    refuse_half_precision(model)
     _refuse_training(model)
     recommender: Any = model
     device = next(model.parameters()).device

@@ -13,6 +13,8 @@ import torch
 from recbole.data.interaction import Interaction
 from recbole.model.sequential_recommender import BERT4Rec
 
+from recbole_residual.model.architecture.positions import last_valid_position
+from recbole_residual.model.architecture.score import item_vectors
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.controls import check_choice
 from recbole_residual.model.loss import linear_cross_entropy, pairwise_loss
@@ -81,10 +83,10 @@ class BERT4RecResidual(ResidualMixin, BERT4Rec):
             item_seq = torch.nn.functional.pad(item_seq, (0, 1))
         has_room = item_seq_len < item_seq.shape[1]
         moved = item_seq.roll(1, dims=1)  # the last column is 0 where there is room
-        given = dict(interaction.interaction)
-        given[self.ITEM_SEQ] = torch.where(has_room.unsqueeze(1), moved, item_seq)
-        given[self.ITEM_SEQ_LEN] = item_seq_len + has_room
-        return Interaction(given)
+        columns = dict(interaction.interaction)
+        columns[self.ITEM_SEQ] = torch.where(has_room.unsqueeze(1), moved, item_seq)
+        columns[self.ITEM_SEQ_LEN] = item_seq_len + has_room
+        return Interaction(columns)
 
     def predict(self, interaction: Any) -> torch.Tensor:
         return super().predict(self._with_room(interaction))
@@ -115,12 +117,13 @@ class BERT4RecResidual(ResidualMixin, BERT4Rec):
         if self.loss_type == "BPR":
             drawn = interaction[negative_list_field(self.ITEM_SEQ, self.neg_prefix)]
             negatives = self._with_last_target(torch.zeros_like(drawn[:, :1]), drawn, too_long)
-            maskable = negatives[..., 0] > 0  # a first item was never a target: no negatives
+            # a first item was never a target: it has no negatives
+            maskable &= negatives[..., 0] > 0
         chosen = mask_at_random(maskable, self.mask_ratio, self.ft_ratio)
         hidden = self.forward(whole.masked_fill(chosen, self.mask_token))
         # the output bias is one more dimension, in which every position is 1
         hidden = torch.nn.functional.pad(hidden[chosen], (0, 1), value=1.0)
-        weight = self.item_embedding.weight[: self.n_items]
+        weight = item_vectors(self)
         weight = torch.cat([weight, self.output_bias.unsqueeze(1)], dim=1)
         if self.loss_type == "BPR":
             return pairwise_loss(hidden, weight, whole[chosen], negatives[chosen])
@@ -153,5 +156,5 @@ def mask_at_random(maskable: torch.Tensor, mask_ratio: float, ft_ratio: float) -
     chosen = maskable & (torch.rand(maskable.shape, device=maskable.device) < mask_ratio)
     only_last = torch.rand(len(maskable), 1, device=maskable.device) < ft_ratio
     only_last |= ~chosen.any(dim=1, keepdim=True)
-    order = maskable.cumsum(dim=1)
-    return torch.where(only_last, maskable & (order == order[:, -1:]), chosen)
+    last = torch.zeros_like(maskable).scatter_(1, last_valid_position(maskable).unsqueeze(1), True)
+    return torch.where(only_last, last, chosen)

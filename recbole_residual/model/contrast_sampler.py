@@ -68,8 +68,8 @@ class SameTarget:
         drawn, length = self._look_up(target, rank)
         # who drew itself draws again among the others: each of them had the same chance before
         width = max(drawn.shape[1], item_seq.shape[1])
-        given = torch.nn.functional.pad(item_seq, (0, width - item_seq.shape[1]))
-        itself = ((drawn == given).all(dim=1) & (count > 1)).nonzero().squeeze(1)
+        padded = torch.nn.functional.pad(item_seq, (0, width - item_seq.shape[1]))
+        itself = ((drawn == padded).all(dim=1) & (count > 1)).nonzero().squeeze(1)
         others = count[itself]
         rank = (rank[itself] + 1 + _below(others - 1)) % others
         drawn[itself], length[itself] = self._look_up(target[itself], rank)

@@ -77,8 +77,10 @@ def rotate(vectors: torch.Tensor, n_heads: int) -> torch.Tensor:
     heads = vectors.unflatten(-1, (n_heads, -1))
     first, second = heads.chunk(2, dim=-1)
     n_angles = first.shape[-1]
-    exponent = torch.arange(n_angles, device=vectors.device, dtype=torch.float32) / n_angles
-    position = torch.arange(vectors.shape[1], device=vectors.device, dtype=torch.float32)
+    # half precision cannot hold the angles of long sequences
+    dtype = torch.promote_types(vectors.dtype, torch.float32)
+    exponent = torch.arange(n_angles, device=vectors.device, dtype=dtype) / n_angles
+    position = torch.arange(vectors.shape[1], device=vectors.device, dtype=dtype)
     angles = torch.outer(position, _ROTARY_BASE**-exponent).unsqueeze(1)  # [L, 1, W / 2]
     cos, sin = angles.cos().to(vectors.dtype), angles.sin().to(vectors.dtype)
     return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1).flatten(-2)

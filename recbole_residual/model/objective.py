@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from recbole_residual.errors import ModelError
+from recbole_residual.model.architecture.score import item_vectors
 from recbole_residual.model.fast_forward import Packing, can_run_fast, packed_positions
 from recbole_residual.model.loss import linear_cross_entropy, pairwise_loss
 
@@ -62,7 +63,7 @@ def all_positions_loss(model: Any, interaction: Any) -> torch.Tensor:
     if not bool((targets[predicted] > 0).all()):
         hidden = hidden[targets[predicted] > 0]
         predicted = predicted[targets[predicted] > 0]
-    weight = model.item_embedding.weight
+    weight = item_vectors(model)
     if model.loss_type == "BPR":
         negatives = interaction[negative_list_field(model.ITEM_SEQ, model.neg_prefix)]
         negatives = negatives.flatten(0, 1)[predicted]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from typing import TypeVar
+from typing import Any, TypeVar
 
+import torch
 from recbole.model.abstract_recommender import AbstractRecommender, SequentialRecommender
 from recbole.utils import get_model as get_recbole_model
 
-from recbole_residual.errors import ModelError, UnknownModelError
+from recbole_residual.errors import ModelError, ResidualError, UnknownModelError
 
 MODELS: dict[str, type[AbstractRecommender]] = {}
 
@@ -64,3 +65,68 @@ def get_model(name: str) -> type[AbstractRecommender]:
     except (ValueError, AttributeError, ImportError) as error:
         # ImportError: RecBole looks last where lightgbm and xgboost are imported.
         raise UnknownModelError(name, sorted(MODELS), recbole_sequential_models()) from error
+
+
+_REFUSALS = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+    NotImplementedError,
+    RuntimeError,
+)
+"""How RecBole and torch refuse a value in the constructor of a model."""
+
+
+def build_model(config: Any, dataset: Any, model_class: type | None = None) -> Any:
+    """Make a model and move it to the device of the configuration.
+
+    This is the one place where the constructors of RecBole and torch meet the values of a user, so
+    what they refuse becomes an error of this package here.
+
+    Args:
+        config: RecBole's Config or this package's.
+        dataset: the training part of the dataset.
+        model_class: class of the model; by default the one that ``config["model"]`` names.
+
+    Returns:
+        The model, in training mode.
+
+    Raises:
+        UnknownModelError: if there is no such model.
+        ModelError: if its constructor refuses a value.
+    """
+    model_class = model_class or get_model(config["model"])
+    try:
+        return model_class(config, dataset).to(config["device"])
+    except (ResidualError, torch.cuda.OutOfMemoryError):
+        raise
+    except _REFUSALS as error:
+        reason = str(error) or "no reason is given"
+        if isinstance(error, LookupError):
+            reason = f"{reason} is not known there"
+        raise ModelError(
+            f"{model_class.__name__} cannot be built with this configuration: {reason} "
+            f"({type(error).__name__} in its constructor). {_sizes(config)}"
+        ) from error
+
+
+_SIZES = (
+    "hidden_size",
+    "embedding_size",
+    "inner_size",
+    "n_layers",
+    "n_heads",
+    "hidden_act",
+    "hidden_dropout_prob",
+    "attn_dropout_prob",
+    "dropout_prob",
+    "loss_type",
+)
+"""Keys that constructors refuse most often."""
+
+
+def _sizes(config: Any) -> str:
+    values = [(key, config[key]) for key in _SIZES if key in config]
+    return "It was given " + ", ".join(f"{key} = {value!r}" for key, value in values) + "."

@@ -42,6 +42,10 @@ class SASRecResidual(ResidualMixin, SASRec):
     """
 
     config_choices = controls.CHOICES
+    attention_choices: tuple[str, ...] = controls.ATTENTION
+    """Values that :attr:`attention` takes."""
+    attention_in_training = "learned"
+    """The attention weights in training and early stopping, whatever :attr:`attention` says."""
 
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)
@@ -60,7 +64,7 @@ class SASRecResidual(ResidualMixin, SASRec):
 
     @attention.setter
     def attention(self, value: str) -> None:
-        value = controls.check_choice("attention", value, controls.ATTENTION)
+        value = controls.check_choice("attention", value, self.attention_choices)
         for handle in self._uniform:
             handle.remove()
         self._uniform = hook_uniform_attention(self) if value == "uniform" else []
@@ -68,7 +72,7 @@ class SASRecResidual(ResidualMixin, SASRec):
     @contextmanager
     def as_trained(self) -> Iterator[None]:
         at_inference = self.attention
-        self.attention = "learned"
+        self.attention = self.attention_in_training
         try:
             with super().as_trained():
                 yield

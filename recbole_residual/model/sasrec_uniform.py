@@ -6,11 +6,8 @@ Reference:
 
 from __future__ import annotations
 
-from typing import Any
-
 from recbole_residual.model.registry import register_model
 from recbole_residual.model.sasrec_residual import SASRecResidual
-from recbole_residual.model.switches import hook_uniform_attention
 
 
 @register_model
@@ -26,7 +23,5 @@ class SASRecUniform(SASRecResidual):
     """
 
     config_choices = {"attention": ("uniform",)}
-
-    def __init__(self, config: Any, dataset: Any) -> None:
-        super().__init__(config, dataset)
-        hook_uniform_attention(self)
+    attention_choices = ("uniform",)
+    attention_in_training = "uniform"

@@ -33,6 +33,9 @@ from recbole_residual.data.download import ensure_dataset_files
 from recbole_residual.data.item_names import item_names
 from recbole_residual.errors import CheckpointError, ConfigError
 from recbole_residual.evaluator import register_metrics
+from recbole_residual.model.architecture.precision import refuse_half_precision
+from recbole_residual.model.architecture.wrappers import unwrapped
+from recbole_residual.model.registry import build_model
 from recbole_residual.run.adoption import adopted_config
 from recbole_residual.run.folder import RunFolder, reopened_config
 
@@ -110,7 +113,8 @@ class Session:
 
         Args:
             source: the folder of a run, a checkpoint of this package or of RecBole's Trainer, a
-                session, or a RecBole model.
+                session, or a RecBole model (inside ``torch.compile``, ``DataParallel`` or
+                ``DistributedDataParallel``, too).
             config_dict: of a checkpoint, what to change in its configuration, usually
                 ``data_path``; of a run, only where it computes and where its data is.
             trust_checkpoint: load a checkpoint as an ordinary pickle, which runs what it contains.
@@ -129,7 +133,9 @@ class Session:
         if isinstance(source, Session):
             return dataclasses.replace(source)
         if isinstance(source, torch.nn.Module):
-            return _of_model(source, valid_data, test_data, dataset)
+            model = unwrapped(source)
+            refuse_half_precision(model)
+            return _of_model(model, valid_data, test_data, dataset)
         if not isinstance(source, (str, os.PathLike)):
             raise ConfigError(f"{source!r} is nothing that can be opened. Give {_SOURCES}.")
         path = Path(source).expanduser()
@@ -214,7 +220,7 @@ def build_session(config: ResidualConfig) -> Session:
     statistics = dataset_statistics(dataset)  # RecBole's own datasets lose them in the split
     train_data, valid_data, test_data = data_preparation(config, dataset)
     init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
-    model = config.model_class(config, train_data._dataset).to(config["device"])
+    model = build_model(config, train_data._dataset, config.model_class)
     return Session(config, dataset, train_data, valid_data, test_data, model, source, statistics)
 
 

@@ -89,7 +89,9 @@ def test_all_positions_are_the_forward_of_the_sequence_itself() -> None:
     assert torch.equal(found, theirs.forward(item_seq))
 
 
-def whole_batch(width: int, seed: int, negatives: bool = False) -> Interaction:
+def whole_batch(
+    width: int, seed: int, n_negatives: int = 0, at_padding: bool = False
+) -> Interaction:
     """Sequences of inputs with the next item as target, as the loader of whole sequences gives."""
     whole = random_interaction(rows=6, length=width + 1, seed=seed)
     length = whole["item_length"].clamp(min=2)
@@ -102,8 +104,10 @@ def whole_batch(width: int, seed: int, negatives: bool = False) -> Interaction:
         "item_length": length - 1,
         target_list_field("item_id_list"): items[:, 1:],
     }
-    if negatives:
-        drawn = torch.randint(1, 30, (6, width, 2)) * (items[:, 1:] > 0).unsqueeze(-1)
+    if n_negatives:
+        drawn = torch.randint(1, 30, (6, width, n_negatives))
+        if not at_padding:
+            drawn *= (items[:, 1:] > 0).unsqueeze(-1)
         batch[negative_list_field("item_id_list", "neg_")] = drawn
     return Interaction(batch)
 
@@ -138,7 +142,11 @@ def masked_loss_by_hand(model: Any, batch: Interaction, chosen: torch.Tensor) ->
 
 @pytest.mark.parametrize("loss_type", ["CE", "BPR"])
 @pytest.mark.parametrize("width", [4, LENGTH - 1, LENGTH])
-def test_masked_loss_on_whole_sequences(loss_type: str, width: int, monkeypatch) -> None:
+@pytest.mark.parametrize("at_padding", [False, True])
+def test_masked_loss_on_whole_sequences(
+    loss_type: str, width: int, at_padding: bool, monkeypatch
+) -> None:
+    """Masks stand on items only, whether or not negatives are drawn at padding too."""
     _, model = pair(loss_type=loss_type)
     seen = []
 
@@ -148,8 +156,11 @@ def test_masked_loss_on_whole_sequences(loss_type: str, width: int, monkeypatch)
 
     monkeypatch.setattr(bert4rec_residual, "mask_at_random", keep)
     for seed in range(5):
-        batch = whole_batch(width, seed, negatives=loss_type == "BPR")
+        n_negatives = {"CE": 0, "BPR": 1 + seed % 3}[loss_type]
+        batch = whole_batch(width, seed, n_negatives, at_padding)
         loss = model.calculate_loss(batch)
+        n_items = (batch["item_length"] + 1).clamp(max=LENGTH)
+        assert not (seen[-1] & (torch.arange(seen[-1].shape[1]) >= n_items[:, None])).any()
         expected = masked_loss_by_hand(model, batch, seen[-1])
         assert torch.allclose(loss, expected, rtol=1e-4), seed
         assert seen[-1].shape[1] == min(width + 1, LENGTH)

@@ -14,7 +14,7 @@ from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
 from recbole_residual.config.residual_config import ResidualConfig
-from recbole_residual.errors import ConfigError
+from recbole_residual.errors import ConfigError, ModelError
 from recbole_residual.model import SASRecResidual, SASRecUniform
 from recbole_residual.model.controls import rotate
 from recbole_residual.model.fast_forward import can_run_fast
@@ -101,6 +101,8 @@ def attend(block: nn.Module, x: torch.Tensor, rotary: bool, uniform: bool) -> to
 
 def built(model_class: type = SASRecResidual, **changes: Any) -> Any:
     torch.manual_seed(0)
+    if model_class is SASRecUniform:
+        changes["attention"] = "uniform"
     return model_class(tiny_config(**changes), TinyDataset(30)).eval()
 
 
@@ -212,6 +214,19 @@ def test_attention_switch_is_for_inference_only() -> None:
     )
 
 
+def test_uniform_attention_of_sasrec_uniform_cannot_be_switched_off() -> None:
+    model = built(SASRecUniform)
+    interaction = random_interaction()
+    expected = model.full_sort_predict(interaction)
+    with pytest.raises(ModelError, match="attention = 'learned' is not usable"):
+        model.attention = "learned"
+    model.attention = "uniform"
+    with model.as_trained():
+        assert torch.equal(model.full_sort_predict(interaction), expected)
+    assert model.attention == "uniform"
+    assert torch.equal(model.full_sort_predict(interaction), expected)
+
+
 def test_residual_switch_makes_every_scaling_reach_the_feed_forward_blocks() -> None:
     both, only = built(residual="attention+ffn"), built()
     interaction = random_interaction()
@@ -248,8 +263,7 @@ def test_rotated_products_depend_on_the_distance_only(heads, shift, length, seed
         return torch.einsum("bihw,bjhw->bhij", query, key)
 
     far = products(*moved)[..., shift:, shift:]
-    # the angles are worked out in float32
-    assert torch.allclose(products(query, key), far, atol=1e-4)
+    assert torch.allclose(products(query, key), far, rtol=0, atol=1e-12)
     assert torch.allclose(rotate(query, heads).norm(dim=-1), query.norm(dim=-1))
 
 
@@ -258,6 +272,8 @@ def test_wrong_choices_are_refused_before_anything_runs() -> None:
         built(norm="middle")
     with pytest.raises(ValueError, match="must be even"):
         built(position="rotary", n_heads=2, hidden_size=6)
+    with pytest.raises(ModelError, match=r"attention = 'learned' is not usable.*'uniform'"):
+        SASRecUniform(tiny_config(attention="learned"), TinyDataset(30))
     for model, key, value in (
         ("SASRecResidual", "position", "sine"),
         ("SASRecUniform", "attention", "learned"),

@@ -70,6 +70,29 @@ def test_same_seed_gives_the_same_weights_whatever_alpha_is() -> None:
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
+def test_a_context_wins_over_an_alpha_that_is_set_inside_it(models) -> None:
+    theirs, ours = models
+    interaction = random_interaction()
+
+    def expected(alpha: float) -> torch.Tensor:
+        with scale_residual(theirs, alpha):
+            return theirs.full_sort_predict(interaction)
+
+    for inside in (0.3, 1.0):
+        with scale_residual(ours, inside):
+            ours.alpha = 0.7
+            assert ours.alpha == [0.7, 0.7]
+            assert residual_alpha(ours) == [inside, inside]
+            assert torch.equal(ours.full_sort_predict(interaction), expected(inside))
+            with ours.as_trained():
+                assert residual_alpha(ours) == [1.0, 1.0]
+                ours.alpha = 0.7
+                assert residual_alpha(ours) == [1.0, 1.0]
+        assert torch.equal(ours.full_sort_predict(interaction), expected(0.7))
+    ours.alpha = 1
+    assert hooks_of(ours) == 0
+
+
 def test_models_own_alpha_is_in_force_and_a_context_overrides_it(models) -> None:
     theirs, ours = models
     interaction = random_interaction()

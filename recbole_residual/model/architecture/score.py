@@ -28,7 +28,8 @@ def item_vectors(model: Any) -> torch.Tensor:
     Args:
         model: a RecBole model with an ``item_embedding``.
     """
-    return model.item_embedding.weight[: model.n_items]
+    vectors = model.item_embedding.weight
+    return vectors if len(vectors) == model.n_items else vectors[: model.n_items]
 
 
 def output_bias(model: Any) -> torch.Tensor | None:

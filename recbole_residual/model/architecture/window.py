@@ -95,6 +95,10 @@ class InputWatch:
         if not self.paused:
             self._windows.append(window)
 
+    def forget(self) -> None:
+        """Forget what the model has been shown since it was last asked."""
+        self._windows = []
+
     def take(self, interaction: Interaction) -> ModelInput:
         """What the model was shown of a batch, in one forward or in several ones.
 

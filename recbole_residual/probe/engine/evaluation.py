@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 import torch
 
+from recbole_residual.model.architecture.precision import refuse_half_precision
 from recbole_residual.probe.engine.counts import Evaluation
 from recbole_residual.probe.engine.encoder import is_plain_sasrec
 from recbole_residual.probe.engine.one_by_one import evaluate_one_by_one
@@ -62,6 +63,7 @@ def evaluate_settings(
 @contextmanager
 def in_eval_mode(model: Any) -> Iterator[None]:
     """Inside, dropout is off."""
+    refuse_half_precision(model)
     training = model.training
     model.eval()
     try:

@@ -1,16 +1,17 @@
-"""Reading RecBole's atomic files fast and in little memory.
+"""Reading RecBole's atomic files fast, in little memory, and to the letter.
 
 RecBole reads them with pandas' Python engine and keeps every token as a Python string. Here the C
 engine reads them in pieces and each token column is a pandas categorical: one string per distinct
-token, a small integer per row.
+token, a small integer per row. A token is what stands between two separators: a quote is a
+character like any other, and ``NA`` or ``null`` are tokens; an empty cell alone is missing.
 """
 
 from __future__ import annotations
 
+import csv
 import os
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -18,10 +19,15 @@ import pandas as pd
 from recbole.utils.enum_type import FeatureType
 from tqdm import tqdm
 
+from recbole_residual.data.header import Column, read_header
+from recbole_residual.data.text_file import TextTable
 from recbole_residual.errors import AtomicFileError
 
 # pandas 3 reads a category whose tokens look like numbers as numbers: "007" would become 7.
 _TOKEN_DTYPE = "category" if int(pd.__version__.split(".")[0]) < 3 else "str"
+
+_MISSING_NUMBERS = ("", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None")
+"""What stands for a number that is missing; a missing token is an empty cell and nothing else."""
 
 ROWS_PER_PIECE = 250_000
 """Rows that the parser holds at once; bounds the peak memory of reading."""
@@ -30,114 +36,84 @@ BYTES_WORTH_A_BAR = 100_000_000
 """Files smaller than this are read within a few seconds and get no progress bar."""
 
 
-@dataclass(frozen=True)
-class Column:
-    """One column as the header of an atomic file names it, e.g. ``item_id:token``."""
-
-    header: str
-    field: str
-    ftype: FeatureType
-
-    @property
-    def is_sequence(self) -> bool:
-        return self.ftype in (FeatureType.TOKEN_SEQ, FeatureType.FLOAT_SEQ)
-
-
-def read_header(path: str, separator: str = "\t", encoding: str | None = None) -> list[Column]:
-    """The columns of an atomic file.
-
-    Args:
-        path: the file.
-        separator: RecBole's ``field_separator``.
-        encoding: encoding of the file, UTF-8 by default.
-
-    Raises:
-        AtomicFileError: if the file is empty or its first line is no header.
-    """
-    try:
-        with open(path, "rb") as file:
-            line = file.readline().decode(encoding or "utf-8-sig").rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise AtomicFileError(
-            path, f"cannot be read as text ({error}); set `encoding` if it is not UTF-8."
-        ) from error
-    if not line.strip():
-        raise AtomicFileError(path, "is empty; its first line must name the columns.")
-    columns = []
-    for header in line.split(separator):
-        field, colon, kind = header.rpartition(":")
-        known = [ftype.value for ftype in FeatureType]
-        if not colon or not field or kind not in known:
-            raise AtomicFileError(
-                path,
-                f"its first line is no header of an atomic file: found {header!r}, expected "
-                f"`name:type` with a type out of {', '.join(known)}, columns separated by "
-                f"{separator!r} (`field_separator`), e.g. 'user_id:token\\titem_id:token\\t"
-                "timestamp:float'.",
-            )
-        columns.append(Column(header, field, FeatureType(kind)))
-    return columns
-
-
 def read_atomic_file(
     path: str,
-    columns: list[Column],
+    columns: Sequence[Column],
     separator: str = "\t",
     encoding: str | None = None,
     show_progress: bool = False,
+    seq_separator: str = " ",
 ) -> pd.DataFrame:
-    """Read columns of an atomic file that holds no sequences.
+    """Read columns of an atomic file.
 
     Args:
         path: the file.
-        columns: the columns wanted, from :func:`read_header`; tokens and floats only.
-        separator: RecBole's ``field_separator``.
-        encoding: encoding of the file, UTF-8 by default.
+        columns: the columns wanted, from :func:`read_header`.
+        separator: RecBole's ``field_separator``, one or more characters.
+        encoding: encoding of the file; by default UTF-8, or UTF-16 if the file's mark says so.
         show_progress: show a bar for a file that takes more than a few seconds.
+        seq_separator: RecBole's, between the values of a sequence.
 
     Returns:
         pandas.DataFrame: a categorical for every token column, float64 for every float column,
-        missing values as NaN, rows in the order of the file.
+        missing values as NaN; arrays for every sequence column, empty ones where the cell is;
+        rows in the order of the file.
 
     Raises:
-        AtomicFileError: if the file has no rows, a row has too many columns (told only where all
-            columns are read), or a float column holds something that is no number.
+        AtomicFileError: if the file has no rows, a row has too many columns, or a column of numbers
+            holds something that is no number; with the line and the column.
     """
-    n_columns = len(read_header(path, separator, encoding))
-    is_token = {column.header: column.ftype == FeatureType.TOKEN for column in columns}
+    table = TextTable(path, separator, encoding)
+    header = read_header(path, separator, encoding)
+    # every column is parsed, also those that nobody asked for: told to take some of them, pandas
+    # lets rows with too many fields pass, and takes the wrong ones
+    kinds = {
+        column.header: "float64" if column.ftype == FeatureType.FLOAT else _TOKEN_DTYPE
+        for column in header
+    }
+    wanted = {column.header for column in columns}
+    kinds.update((name, _TOKEN_DTYPE) for name in kinds if name not in wanted)
     pieces: list[pd.DataFrame] = []
-    with open(path, "rb") as file, warnings.catch_warnings():
+    with table.open() as (text, raw), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # a first row that is too long
         try:
             reader = pd.read_csv(
-                file,
-                sep=separator,
-                # asked for some columns, pandas lets rows with too many of them pass
-                usecols=list(is_token) if len(columns) < n_columns else None,
+                text,
+                sep=table.parsed_separator,
                 index_col=False,
-                dtype={
-                    name: _TOKEN_DTYPE if token else "float64" for name, token in is_token.items()
+                dtype=kinds,
+                quoting=csv.QUOTE_NONE,
+                keep_default_na=False,
+                na_values={
+                    name: list(_MISSING_NUMBERS) if kind == "float64" else [""]
+                    for name, kind in kinds.items()
                 },
-                encoding=encoding or "utf-8-sig",
+                float_precision="round_trip",
                 chunksize=ROWS_PER_PIECE,
             )
-            pieces.extend(_with_progress(reader, file, path, show_progress))
+            pieces.extend(_with_progress(reader, raw, path, wanted, show_progress))
+        except UnicodeError as error:
+            raise table.not_text(error) from error
         except (ValueError, pd.errors.ParserWarning) as error:  # ParserError is a ValueError
-            raise AtomicFileError(path, f"cannot be read: {error}") from error
+            raise _what_is_wrong(table, header, wanted, error) from error
     if not pieces or sum(map(len, pieces)) == 0:
         raise AtomicFileError(path, "has a header but no rows.")
-    frame = {}
+    frame = {column.field: _joined(pieces, column) for column in columns}
     for column in columns:
-        parts = [piece.pop(column.header) for piece in pieces]
-        if is_token[column.header]:
-            frame[column.field] = pd.Series(pd.api.types.union_categoricals(parts))
-        else:
-            frame[column.field] = pd.concat(parts, ignore_index=True)
+        if column.is_sequence:
+            frame[column.field] = _split(table, frame[column.field], column, seq_separator)
     return pd.DataFrame(frame, copy=False)
 
 
+def _joined(pieces: Sequence[pd.DataFrame], column: Column) -> pd.Series:
+    parts = [piece.pop(column.header) for piece in pieces]
+    if column.ftype == FeatureType.FLOAT:
+        return pd.concat(parts, ignore_index=True)
+    return pd.Series(pd.api.types.union_categoricals(parts))
+
+
 def _with_progress(
-    reader: Any, file: BinaryIO, path: str, show_progress: bool
+    reader: Any, file: BinaryIO, path: str, wanted: set[str], show_progress: bool
 ) -> Iterator[pd.DataFrame]:
     size = os.path.getsize(path)
     with tqdm(
@@ -149,28 +125,61 @@ def _with_progress(
         disable=not show_progress or size < BYTES_WORTH_A_BAR,
     ) as bar:
         for piece in reader:
+            piece = piece[[name for name in piece if name in wanted]]
             text = piece.select_dtypes(_TOKEN_DTYPE).columns
             yield piece.astype(dict.fromkeys(text, "category"))
             bar.update(file.tell() - bar.n)
 
 
-def check_times(path: str, field: str, times: np.ndarray) -> None:
-    """Refuse times by which nothing can be sorted.
+def _split(table: TextTable, cells: pd.Series, column: Column, separator: str) -> pd.Series:
+    """The cells of a sequence column as arrays; equal cells share one, which nobody changes."""
+    is_float = column.ftype == FeatureType.FLOAT_SEQ
+    dtype: Any = np.float64 if is_float else np.str_
+    codes = np.asarray(cells.cat.codes)
+    distinct = np.empty(len(cells.cat.categories) + 1, dtype=object)
+    for code, cell in enumerate(cells.cat.categories):
+        values = [value for value in cell.split(separator) if value]
+        try:
+            distinct[code] = np.array(list(map(float, values)) if is_float else values, dtype=dtype)
+        except ValueError as error:
+            where = table.where(np.flatnonzero(codes == code))
+            raise AtomicFileError(
+                table.path, f"{where}, column {column.field!r}: {cell!r} is no list of numbers."
+            ) from error
+    distinct[-1] = np.array([], dtype=dtype)  # the code of a missing cell is -1
+    return pd.Series(distinct[codes])
 
-    Args:
-        path: file they come from.
-        field: name of the time field.
-        times: its values, [N].
 
-    Raises:
-        AtomicFileError: if one is missing or infinite.
-    """
-    broken = np.flatnonzero(~np.isfinite(times))
-    if len(broken):
-        lines = ", ".join(str(row + 2) for row in broken[:5])
-        raise AtomicFileError(
-            path,
-            f"{len(broken)} of {len(times)} values of `{field}` are missing or infinite (line "
-            f"{lines}{', ...' if len(broken) > 5 else ''}); sequences cannot be ordered without "
-            "them.",
-        )
+def _what_is_wrong(
+    table: TextTable, header: Sequence[Column], wanted: set[str], error: Exception
+) -> AtomicFileError:
+    """The first line that cannot be read, found by a slow second look at the file."""
+    lines = table.lines()
+    next(lines, None)
+    for number, line in lines:
+        cells = line.split(table.separator)
+        if len(cells) > len(header):
+            return AtomicFileError(
+                table.path,
+                f"line {number} has {len(cells)} fields, but the header names {len(header)} "
+                f"columns: {line[:200]!r}.",
+            )
+        for column, cell in zip(header, cells):
+            is_wanted = column.header in wanted and column.ftype == FeatureType.FLOAT
+            if is_wanted and not _is_number(cell):
+                return AtomicFileError(
+                    table.path,
+                    f"line {number}, column {column.field!r}: {cell!r} is no number, but the "
+                    f"header says {column.header!r}.",
+                )
+    return AtomicFileError(table.path, f"cannot be read: {error}")
+
+
+def _is_number(cell: str) -> bool:
+    if cell in _MISSING_NUMBERS:
+        return True
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell  # Python's reading alone takes 1_000

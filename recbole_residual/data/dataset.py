@@ -7,6 +7,7 @@ reads with pandas' C engine, counts with arrays, and keeps each interaction once
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from recbole.utils.enum_type import FeatureSource, FeatureType
 
 from recbole_residual.compat import fill_missing
 from recbole_residual.data import splitting
-from recbole_residual.data.atomic_file import check_times, read_atomic_file, read_header
 from recbole_residual.data.filtering import filter_interactions
+from recbole_residual.data.header import Column as FileColumn
+from recbole_residual.data.intervals import Interval, parse_intervals
+from recbole_residual.data.reading import AtomicFileReading
 from recbole_residual.data.sequences import (
     HISTORY,
     LENGTH,
@@ -29,15 +32,14 @@ from recbole_residual.data.sequences import (
     SequenceInteraction,
     Sequences,
 )
+from recbole_residual.data.settings import GLOBAL_TEMPORAL, check_split
 from recbole_residual.data.statistics import DatasetStatistics, count_statistics
-from recbole_residual.errors import AtomicFileError, DataError
+from recbole_residual.data.times import check_times
+from recbole_residual.errors import AtomicFileError
 from recbole_residual.model.objective import trains_at_all_positions
 
-GLOBAL_TEMPORAL = "GT"
-"""Key of the global temporal split in ``eval_args: {split: {GT: [0.9, 0.9]}}``."""
 
-
-class SequenceDataset(SequentialDataset):
+class SequenceDataset(AtomicFileReading, SequentialDataset):
     """RecBole's sequential dataset in memory that grows with the interactions.
 
     Its rows, their order, ids and every split that RecBole knows are RecBole's own. Time orders the
@@ -56,6 +58,7 @@ class SequenceDataset(SequentialDataset):
         sequences: the flat arrays, once the dataset is built.
     """
 
+    keeps_categories = True
     inter_feat: Any
     statistics: DatasetStatistics
     sequences: Sequences
@@ -68,42 +71,30 @@ class SequenceDataset(SequentialDataset):
 
     # ---- loading -------------------------------------------------------------------------------
 
-    def _load_feat(self, filepath: str, source: Any) -> pd.DataFrame | None:
-        separator, encoding = self.config["field_separator"], self.config["encoding"]
-        header = read_header(filepath, separator, encoding)
-        load_col, unload_col = self._get_load_and_unload_col(source)
-        wanted = [
-            column
-            for column in header
-            if (load_col is None or column.field in load_col)
-            and not (unload_col and column.field in unload_col)
-        ]
+    def _check_wanted(
+        self, path: str, source: Any, wanted: Sequence[FileColumn], header: Sequence[FileColumn]
+    ) -> None:
         if source == FeatureSource.INTERACTION:
-            self._check_columns(filepath, [column.field for column in wanted], header)
-        if not wanted or any(column.is_sequence for column in wanted):
-            feat = super()._load_feat(filepath, source)
-        else:
-            for column in wanted:
-                self.set_field_property(column.field, column.ftype, source, 1)
-                if column.ftype == FeatureType.FLOAT:
-                    self.field2bucketnum[column.field] = 2
-            feat = read_atomic_file(
-                filepath, wanted, separator, encoding, bool(self.config["show_progress"])
-            )
-        if source == FeatureSource.INTERACTION:
-            check_times(filepath, self.time_field, feat[self.time_field].to_numpy())
-        return feat
+            loaded = [column.field for column in wanted]
+            for key in ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"):
+                if self.config[key] not in loaded:
+                    raise AtomicFileError(
+                        path,
+                        f"no column {self.config[key]!r} was loaded, which sequences need ({key}). "
+                        f"The file has: {', '.join(column.field for column in header)}. Set {key} "
+                        f"to the right name, and see that load_col ({self.config['load_col']}) "
+                        "names it.",
+                    )
+        super()._check_wanted(path, source, wanted, header)
 
-    def _check_columns(self, path: str, loaded: list[str], header: list[Any]) -> None:
-        for key in ("USER_ID_FIELD", "ITEM_ID_FIELD", "TIME_FIELD"):
-            if self.config[key] not in loaded:
-                there = ", ".join(column.field for column in header)
-                raise AtomicFileError(
-                    path,
-                    f"no column {self.config[key]!r} was loaded, which sequences need ({key}). The "
-                    f"file has: {there}. Set {key} to the right name, and see that load_col "
-                    f"({self.config['load_col']}) names it.",
-                )
+    def _check_loaded(self, path: str, source: Any, feat: pd.DataFrame) -> None:
+        if source == FeatureSource.INTERACTION:
+            times = feat[self.time_field].to_numpy()
+            check_times(path, self.time_field, times, self._table(path))
+        super()._check_loaded(path, source, feat)
+
+    def _may_lack(self, field: str) -> bool:
+        return field == self.time_field  # what is missing then is told with more words
 
     # ---- preprocessing -------------------------------------------------------------------------
 
@@ -119,8 +110,10 @@ class SequenceDataset(SequentialDataset):
         )
 
     def _filter_by_inter_num(self) -> None:
-        user_intervals = self._parse_intervals_str(self.config["user_inter_num_interval"])
-        item_intervals = self._parse_intervals_str(self.config["item_inter_num_interval"])
+        user_intervals, item_intervals = (
+            parse_intervals(self.config[key], key)
+            for key in ("user_inter_num_interval", "item_inter_num_interval")
+        )
         without_repeats = bool(self.config["remove_consecutive_repeats"])
         if user_intervals is None and item_intervals is None and not without_repeats:
             return
@@ -132,32 +125,14 @@ class SequenceDataset(SequentialDataset):
         kept = filter_interactions(users, items, user_intervals, item_intervals, order)
         if not kept.rows.all():
             self.inter_feat = self.inter_feat[kept.rows]
-        for name, field, tokens, counts, dropped, intervals in (
-            (
-                "user_feat",
-                self.uid_field,
-                user_tokens,
-                kept.users,
-                kept.dropped_users,
-                user_intervals,
-            ),
-            (
-                "item_feat",
-                self.iid_field,
-                item_tokens,
-                kept.items,
-                kept.dropped_items,
-                item_intervals,
-            ),
-        ):
-            feat = getattr(self, name)
-            if feat is not None:
-                row = pd.Index(tokens).get_indexer(feat[field])  # -1: no interaction at all
-                count = np.where(row < 0, 0, counts[row])
-                gone = (row >= 0) & dropped[row]
-                if intervals:
-                    gone |= count < intervals[0][1]
-                setattr(self, name, feat[~gone])
+        left = (kept.users, kept.dropped_users)
+        self.user_feat = _of_those_left(
+            self.user_feat, self.uid_field, user_tokens, *left, user_intervals
+        )
+        left = (kept.items, kept.dropped_items)
+        self.item_feat = _of_those_left(
+            self.item_feat, self.iid_field, item_tokens, *left, item_intervals
+        )
 
     def _remap(self, remap_list: list[tuple[pd.DataFrame, str, FeatureType]]) -> None:
         columns = [feat[field] for feat, field, _ in remap_list]
@@ -201,8 +176,11 @@ class SequenceDataset(SequentialDataset):
         self._check_field("uid_field", "time_field")
         feat: Interaction = self.inter_feat
         users = feat[self.uid_field].numpy()
-        time = self._time if self.exact_order else feat[self.time_field].numpy()
-        order = np.lexsort((time, users))  # stable: ties keep the order of the file
+        order = np.lexsort((self._time, users))  # stable: ties keep the order of the file
+        if not self.exact_order:
+            exact = order
+            order = np.lexsort((feat[self.time_field].numpy(), users))
+            self._tell_of_other_order(users[order], exact != order)
         users = users[order]
         starts = np.flatnonzero(np.append(True, users[1:] != users[:-1]))
         first = np.repeat(starts, np.diff(np.append(starts, len(users))))
@@ -221,6 +199,17 @@ class SequenceDataset(SequentialDataset):
         position = np.arange(len(users))
         targets = torch.from_numpy(position[position != first])
         self.inter_feat = SequenceInteraction(SequenceColumns(self.sequences, targets, columns))
+
+    def _tell_of_other_order(self, users: np.ndarray, moved: np.ndarray) -> None:
+        if moved.any():
+            self.logger.warning(
+                "%s of %s interactions, of %s users, stand in another place than their times say: "
+                "RecBole cuts times to float32 before it sorts, and loss_positions: last keeps "
+                "RecBole's order.",
+                f"{np.count_nonzero(moved):,}",
+                f"{len(moved):,}",
+                f"{len(np.unique(users[moved])):,}",
+            )
 
     def __getitem__(self, index: Any, join: bool = True) -> Interaction:
         rows = self.inter_feat[index].materialize()
@@ -241,25 +230,23 @@ class SequenceDataset(SequentialDataset):
         """Split into training, validation and test as ``eval_args`` says.
 
         Raises:
-            ValueError: if ``eval_args`` names no usable split or an order other than ``TO``.
+            DataError: if ``eval_args`` names no usable split or an order other than ``TO``, or the
+                split leaves nothing to train on or to evaluate.
         """
-        if not self.global_temporal:
-            return super().build()
-        if self.config["eval_args"]["order"] != "TO":
-            raise DataError("A temporal split needs the order of time: eval_args: {order: TO}.")
-        split = self.config["eval_args"]["split"]
-        if len(split) != 1:
-            raise DataError(f"eval_args: split names more than one split: {split}.")
-        quantiles = splitting.check_quantiles(split[GLOBAL_TEMPORAL])
+        check_split(self.config["eval_args"])
+        return super().build() if not self.global_temporal else self._checked(self._temporal())
+
+    def _temporal(self) -> list[SequenceDataset]:
+        quantiles = splitting.check_quantiles(self.config["eval_args"]["split"][GLOBAL_TEMPORAL])
         self._change_feat_format()
-        parts = splitting.temporal_split(
+        split = splitting.temporal_split(
             self.sequences.first.numpy(), self.sequences.time, quantiles
         )
         self._drop_unused_col()
         rows = self.inter_feat.positions.numpy()
         return [
             self.copy(self.inter_feat[np.searchsorted(rows, targets)])
-            for targets in (parts.train, parts.valid, parts.test)
+            for targets in (split.train, split.valid, split.test)
         ]
 
     def _grouped_index(self, group_by_list: np.ndarray) -> list[np.ndarray]:
@@ -269,3 +256,31 @@ class SequenceDataset(SequentialDataset):
         self, grouped_index: list[np.ndarray], leave_one_num: int
     ) -> list[np.ndarray]:
         return splitting.leave_last_out(grouped_index, leave_one_num)
+
+
+def _of_those_left(
+    feat: pd.DataFrame | None,
+    field: str,
+    tokens: pd.Index,
+    counts: np.ndarray,
+    dropped: np.ndarray,
+    intervals: list[Interval] | None,
+) -> pd.DataFrame | None:
+    """The rows of a file of users or items that RecBole's filter would leave.
+
+    Args:
+        feat: the table, None if there is none.
+        field: its column of ids.
+        tokens: the tokens of the interactions before the filter, [n].
+        counts: how many interactions of each are left, [n].
+        dropped: which of them the filter took out, bool [n].
+        intervals: allowed numbers of interactions.
+    """
+    if feat is None:
+        return None
+    row = pd.Index(tokens).get_indexer(feat[field])  # -1: no interaction at all
+    count = np.where(row < 0, 0, counts[row])
+    gone = (row >= 0) & dropped[row]
+    if intervals:
+        gone |= count < intervals[0][1]
+    return feat[~gone]

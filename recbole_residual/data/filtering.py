@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-Interval = tuple[str, float, float, str]
-"""One interval as RecBole parses it: opening bracket, left end, right end, closing bracket."""
+from recbole_residual.data.intervals import Interval
 
 
 @dataclass(frozen=True)

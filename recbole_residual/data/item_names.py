@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
+from recbole.utils.enum_type import FeatureType
 
-from recbole_residual.data.atomic_file import read_header
+from recbole_residual.data.atomic_file import read_atomic_file
+from recbole_residual.data.header import read_header
+
+_NAME_WORDS = ("title", "name")
 
 
 def item_names(config: Any) -> dict[str, str]:
@@ -23,21 +27,16 @@ def item_names(config: Any) -> dict[str, str]:
     path = Path(config["data_path"]) / f"{config['dataset']}.item"
     if not path.is_file():
         return {}
-    separator, encoding = config["field_separator"] or "\t", config["encoding"]
+    separator, encoding = config["field_separator"], config["encoding"]
     columns = read_header(str(path), separator, encoding)
-    by_field = {column.field: column.header for column in columns}
-    named = [field for field in by_field if "title" in field.lower() or "name" in field.lower()]
-    token = by_field.get(config["ITEM_ID_FIELD"])
-    if token is None or not named:
+    tokens = [column for column in columns if column.field == config["ITEM_ID_FIELD"]]
+    named = [column for column in columns if any(w in column.field.lower() for w in _NAME_WORDS)]
+    if not tokens or not named:
         return {}
-    name = by_field[named[0]]
-    frame = pd.read_csv(
-        path,
-        sep=separator,
-        usecols=[token, name],
-        dtype=str,
-        keep_default_na=False,
-        quoting=3,  # as RecBole writes them, quotes belong to the text
-        encoding=encoding or "utf-8-sig",
+    # a name is one text, whatever its type says
+    token, name = (
+        dataclasses.replace(column, ftype=FeatureType.TOKEN) for column in (tokens[0], named[0])
     )
-    return dict(zip(frame[token], frame[name]))
+    frame = read_atomic_file(str(path), [token, name], separator, encoding)
+    frame = frame.astype(object).dropna(subset=[token.field])
+    return dict(zip(frame[token.field], frame[name.field].fillna("")))

@@ -2,81 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from recbole.data.dataloader import AbstractDataLoader, FullSortEvalDataLoader
+from recbole.data.dataloader import AbstractDataLoader, FullSortEvalDataLoader, TrainDataLoader
 from recbole.data.interaction import Interaction
-from recbole.utils import InputType
 
 from recbole_residual.data.dataset import SequenceDataset
+from recbole_residual.data.negatives import Negatives, wants_negatives
+from recbole_residual.data.settings import LONG_SEQUENCES
+from recbole_residual.data.windows import Windows
 from recbole_residual.errors import DataError
 from recbole_residual.model.objective import negative_list_field, target_list_field
 
-LONG_SEQUENCES = ("window", "latest")
-"""Values of the config key ``long_sequences``."""
-
 BATCHES_PER_POOL = 8
 """Batches whose sequences are sorted by length together; more means less padding, less chance."""
-
-
-class Windows:
-    """Training sequences cut into windows of inputs, each input with the next item as target.
-
-    Windows are counted from the end: the last one holds the latest ``max_length`` inputs, the
-    first one what is left. The room that is left in the first one lets all cuts move, so that no
-    item has to do without its context every time. Every target is in exactly one window, and a
-    sequence that fits into one window is never cut.
-
-    Args:
-        positions: positions of the training targets in the flat sequences, [n].
-        max_length: longest window.
-        long_sequences: ``window`` keeps all windows, ``latest`` each user's last.
-
-    Attributes:
-        room: by how many positions the cuts of each sequence may move, [S].
-
-    Example:
-        >>> windows = Windows(np.array([1, 2, 3, 4, 5, 9]), 2, "window")
-        >>> [part.tolist() for part in windows.cut(np.array([0, 0]))]
-        [[0, 1, 3, 8], [1, 2, 2, 1]]
-        >>> [part.tolist() for part in windows.cut(np.array([1, 0]))]
-        [[0, 2, 4, 8], [2, 2, 1, 1]]
-    """
-
-    def __init__(self, positions: np.ndarray, max_length: int, long_sequences: str) -> None:
-        positions = np.sort(positions)
-        # the first interaction of a user is no target, so a gap separates two users
-        first = np.flatnonzero(np.diff(positions, prepend=-2) != 1)
-        last = np.append(first[1:], len(positions)) - 1 if len(positions) else first
-        begin, end = positions[first] - 1, positions[last]  # end: one past the last input
-        if long_sequences == "latest":
-            begin = np.maximum(begin, end - max_length)
-        number = -(-(end - begin) // max_length)
-        self.room = number * max_length - (end - begin)
-        self._sequence = np.repeat(np.arange(len(begin)), number)
-        from_end = np.repeat(np.cumsum(number), number) - 1 - np.arange(len(self._sequence))
-        self._begin, self._end = begin[self._sequence], end[self._sequence]
-        self._window_end = self._end - from_end * max_length
-        self._max_length = max_length
-
-    def __len__(self) -> int:
-        return len(self._sequence)
-
-    def cut(self, shift: np.ndarray) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cut with each sequence's cuts moved towards its end.
-
-        Args:
-            shift: by how much, from 0 to ``room``, [S].
-
-        Returns:
-            Position of the first input of each window, and its number of inputs; users in their
-            order, each user's windows in order of time.
-        """
-        end = self._window_end + shift[self._sequence]
-        begin = np.maximum(self._begin, end - self._max_length)
-        return torch.from_numpy(begin), torch.from_numpy(np.minimum(end, self._end) - begin)
 
 
 class AllPositionsDataLoader(AbstractDataLoader):
@@ -85,7 +27,8 @@ class AllPositionsDataLoader(AbstractDataLoader):
     A batch holds ``item_id_list`` [B, L], ``item_length`` [B], ``target_item_id_list`` [B, L] (0
     where there is no target), the user ids [B], and with BPR ``neg_item_id_list`` [B, L, S]; L is
     the longest sequence of the batch. Sequences of about the same length share a batch. The same
-    ``seed`` gives the same batches, and :attr:`generator` holds all their randomness.
+    ``seed`` gives the same batches whatever ``worker`` is: :attr:`generator` decides an epoch's
+    order and its seed, and a batch's negatives come from that seed and the batch's place.
 
     Config keys:
         train_batch_size: sequences in a batch.
@@ -115,7 +58,8 @@ class AllPositionsDataLoader(AbstractDataLoader):
         self._starts, self._lengths = self._windows.cut(np.zeros_like(self._windows.room))
         self.sample_size = len(self._windows)
         self._item_seq_field = dataset.iid_field + config["LIST_SUFFIX"]
-        self._negatives = _Negatives(config, dataset) if _wants_negatives(config) else None
+        self._negatives = Negatives(config, dataset) if wants_negatives(config) else None
+        self._epoch_seed = int(config["seed"])
         super().__init__(config, dataset, sampler, shuffle=False)
         self.shuffle = shuffle
         self._order = torch.arange(self.sample_size)
@@ -130,6 +74,9 @@ class AllPositionsDataLoader(AbstractDataLoader):
             shift = torch.rand(len(room), generator=self.generator, dtype=torch.float64) * room
             self._starts, self._lengths = self._windows.cut(shift.long().numpy())
             self._order = self._epoch_order()
+        if self._negatives is not None:
+            # drawn here, where there is one process, and copied with the loader to every worker
+            self._epoch_seed = int(torch.randint(2**62, (), generator=self.generator))
         return super().__iter__()
 
     def _epoch_order(self) -> torch.Tensor:
@@ -163,52 +110,24 @@ class AllPositionsDataLoader(AbstractDataLoader):
         }
         if self._negatives is not None:
             field = negative_list_field(self._item_seq_field, self.config["NEG_PREFIX"])
-            batch[field] = self._negatives.draw(targets, self.generator)
+            generator = torch.Generator().manual_seed((self._epoch_seed + index[0]) % 2**63)
+            batch[field] = self._negatives.draw(targets, generator)
         return Interaction(batch)
 
 
-def _wants_negatives(config: Any) -> bool:
-    return config["MODEL_INPUT_TYPE"] == InputType.PAIRWISE
+class OneProcessDrawsDataLoader(TrainDataLoader):
+    """RecBole's training samples for ``worker`` above 0, with RecBole's numbers for ``worker: 0``.
 
+    The workers cut the rows out; what is random, negatives and transformed sequences, is drawn in
+    the process that trains, one batch after the other.
+    """
 
-class _Negatives:
-    """Negative items for every position, never the target of the position itself (RecBole's rule
-    for sequential models)."""
+    def collate_fn(self, index: list[int]) -> Interaction:
+        return self._dataset[np.array(index)]
 
-    def __init__(self, config: Any, dataset: SequenceDataset) -> None:
-        arguments = config["train_neg_sample_args"]
-        if arguments["distribution"] not in ("uniform", "popularity") or arguments["dynamic"]:
-            raise DataError(
-                f"train_neg_sample_args = {arguments} cannot be used with loss_positions: all; "
-                "set distribution: uniform or popularity and dynamic: False."
-            )
-        self._number = int(arguments["sample_num"])
-        self._n_items = dataset.item_num
-        self._cumulative: torch.Tensor | None = None
-        if arguments["distribution"] == "popularity":
-            items = dataset.sequences.fields[dataset.iid_field].long()
-            weight = torch.bincount(items, minlength=self._n_items).double()
-            self._cumulative = torch.cumsum(
-                torch.where(weight > 0, weight ** float(arguments["alpha"]), weight), 0
-            )
-
-    def draw(self, targets: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """One set of negatives for each target, [B, L] -> [B, L, S]."""
-        targets = targets.unsqueeze(-1).expand(*targets.shape, self._number)
-        if self._cumulative is None:
-            # uniform over all items but the target: draw from one item less and step over it
-            drawn = torch.randint(1, self._n_items - 1, targets.shape, generator=generator)
-            return drawn + (drawn >= targets).long() * (targets > 0)
-        drawn = self._by_popularity(targets.shape, generator)
-        while (hit := drawn == targets).any():
-            drawn[hit] = self._by_popularity((int(hit.sum()),), generator)
-        return drawn
-
-    def _by_popularity(self, shape: Any, generator: torch.Generator) -> torch.Tensor:
-        cumulative = self._cumulative
-        assert cumulative is not None
-        point = torch.rand(shape, generator=generator, dtype=torch.float64) * cumulative[-1]
-        return torch.searchsorted(cumulative, point, right=True).clamp(max=self._n_items - 1)
+    def __iter__(self) -> Iterator[Interaction]:
+        for rows in super().__iter__():
+            yield self._neg_sampling(self.transform(self._dataset, rows))
 
 
 class UnseenItemsEvalDataLoader(FullSortEvalDataLoader):

@@ -13,8 +13,7 @@ from unittest import mock
 import pandas as pd
 from recbole.data.dataset import Dataset
 
-from recbole_residual.data import create_dataset
-from recbole_residual.data import dataset as dataset_module
+from recbole_residual.data import create_dataset, reading
 from recbole_residual.data.download import ensure_dataset_files
 
 
@@ -70,7 +69,7 @@ class SharedReads:
 
     @contextmanager
     def _serving(self, serve: Callable[..., pd.DataFrame]) -> Iterator[None]:
-        read_atomic_file, read_csv = dataset_module.read_atomic_file, pd.read_csv
+        read_atomic_file, read_csv = reading.read_atomic_file, pd.read_csv
 
         def atomic(path: str, *args: Any, **options: Any) -> pd.DataFrame:
             return serve(read_atomic_file, path, *args, **options)
@@ -81,7 +80,7 @@ class SharedReads:
             return serve(read_csv, path, **options)
 
         with (
-            mock.patch.object(dataset_module, "read_atomic_file", atomic),
+            mock.patch.object(reading, "read_atomic_file", atomic),
             mock.patch.object(pd, "read_csv", csv),
         ):
             yield

@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 
 from recbole_residual.data import atomic_file
-from recbole_residual.data.atomic_file import check_times, read_atomic_file, read_header
+from recbole_residual.data.atomic_file import read_atomic_file
+from recbole_residual.data.header import read_header
+from recbole_residual.data.times import check_times
 from recbole_residual.errors import AtomicFileError
 
 

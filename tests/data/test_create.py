@@ -57,7 +57,8 @@ def test_models_that_are_not_sequential_get_recboles_dataset(make_config):
         train_neg_sample_args={"distribution": "uniform", "sample_num": 1},
     )
     dataset = create_dataset(config)
-    assert type(dataset) is Dataset
+    assert isinstance(dataset, Dataset)
+    assert not isinstance(dataset, SequenceDataset)
     statistics = dataset_statistics(dataset)
     assert statistics.interactions == len(dataset)
     assert len(data_preparation(config, dataset).train) > 0

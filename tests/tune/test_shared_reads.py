@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from recbole_residual.config.residual_config import ResidualConfig
-from recbole_residual.data import create_dataset
-from recbole_residual.data import dataset as dataset_module
+from recbole_residual.data import create_dataset, reading
 from recbole_residual.errors import DatasetNotFoundError
 from recbole_residual.tune.shared_reads import SharedReads
 
@@ -104,12 +103,12 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path, counted: list[str]) -
 
 def test_outside_everything_is_as_it_was(tmp_path: Path) -> None:
     write_data(tmp_path)
-    before = (dataset_module.read_atomic_file, pd.read_csv)
+    before = (reading.read_atomic_file, pd.read_csv)
     reads = shared()
     reads.read(config(tmp_path))
     with pytest.raises(ZeroDivisionError), reads.in_force():
         raise ZeroDivisionError
-    assert (dataset_module.read_atomic_file, pd.read_csv) == before
+    assert (reading.read_atomic_file, pd.read_csv) == before
 
 
 def test_data_that_is_missing_is_told_before_any_trial(tmp_path: Path) -> None:

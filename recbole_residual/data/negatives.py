@@ -10,6 +10,7 @@ import torch
 from recbole.utils import InputType
 
 from recbole_residual.errors import DataError
+from recbole_residual.model.objective import trains_at_all_positions
 
 
 def wants_negatives(config: Any) -> bool:
@@ -91,6 +92,7 @@ def check_negatives(config: Any, parts: Sequence[Any]) -> None:
     distributions = {
         (config[f"{phase}_neg_sample_args"] or {}).get("distribution", "none")
         for phase in ("train", "valid", "test")
+        if phase != "train" or not trains_at_all_positions(config)  # that checks its own
     }
     train = parts[0]
     if distributions - {"none"}:

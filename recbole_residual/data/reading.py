@@ -165,6 +165,10 @@ class AtomicFileReading(_Parent):
                 unit.name,
             )
 
+    def _load_inter_feat(self, token: str, dataset_path: str) -> None:
+        with recbole_refusals("the files of interactions"):
+            super()._load_inter_feat(token, dataset_path)
+
     def _load_user_or_item_feat(self, token: str, path: str, source: Any, *args: Any) -> Any:
         asked = (self.config["load_col"] or {}).get(source.value)
         file = f"{path}/{token}.{source.value}"

@@ -25,7 +25,7 @@ def check_encoding(encoding: Any) -> str:
         return "utf-8-sig"
     try:
         name = codecs.lookup(str(encoding)).name
-        b"".decode(name)
+        io.TextIOWrapper(io.BytesIO(), encoding=name)  # refuses encodings of something else
     except (LookupError, ValueError, TypeError) as error:
         raise DataError(
             f"encoding = {encoding!r} is not an encoding of text that Python knows: write utf-8, "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from recbole_residual.data.create import create_dataset
 from recbole_residual.data.dataset import SequenceDataset
-
 from recbole_residual.data.loader import AllPositionsDataLoader, UnseenItemsEvalDataLoader
 from recbole_residual.data.preparation import Loaders, data_preparation
 from recbole_residual.data.settings import check_settings

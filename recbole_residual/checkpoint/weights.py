@@ -46,7 +46,14 @@ def load_weights(model: Any, checkpoint: Mapping[str, Any], path: str) -> None:
             f"{path} does not fit: it holds {unknown[0]}, which {type(model).__name__} has not."
         )
     model.load_state_dict(state)
-    model.load_other_parameter(plain_parameters(checkpoint.get("other_parameter") or {}))
+    device = next((tensor.device for tensor in model.state_dict().values()), None)
+    others = plain_parameters(checkpoint.get("other_parameter") or {})
+    model.load_other_parameter(
+        {
+            name: value.to(device) if isinstance(value, torch.Tensor) else value
+            for name, value in others.items()
+        }
+    )
     model.eval()
 
 

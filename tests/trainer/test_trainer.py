@@ -15,7 +15,7 @@ from recbole_residual.checkpoint import writing
 from recbole_residual.checkpoint.writing import load_checkpoint
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import ModelError, WriteError
-from recbole_residual.run.train import Session, open_session
+from recbole_residual.run.session import Session, build_session
 from recbole_residual.trainer.trainer import ResidualTrainer
 from tests.conftest import SMALL
 
@@ -32,7 +32,7 @@ def opened(folder: Path, **changes: Any) -> tuple[Session, ResidualTrainer]:
     """A session and a Trainer that writes into ``folder``."""
     config = ResidualConfig("SASRecResidual", "ml-100k", config_dict={**SETUP, **changes})
     config["checkpoint_dir"] = str(folder)
-    session = open_session(config)
+    session = build_session(config)
     return session, ResidualTrainer(config, session.model)
 
 

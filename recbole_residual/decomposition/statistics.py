@@ -113,15 +113,23 @@ class RatioStatistics:
         without any position has count 0 and NaN for the rest.
         """
         rows = []
+        host = self._on_host()
         for stage_index, stage in enumerate(self.stages):
             for group_index, group in enumerate(POSITION_GROUPS):
                 for layer_index, layer in enumerate((*self.layers, "all")):
                     chosen = slice(None) if layer == "all" else slice(layer_index, layer_index + 1)
                     where = (group_index, chosen, stage_index)
-                    values = self._summary(where)
+                    values = host._summary(where)
                     rows += [(layer, stage, group, name, value) for name, value in values.items()]
         frame = pd.DataFrame(rows, columns=["layer", "stage", "position", "statistic", "value"])
         return frame.assign(last_position=self.last_position)
+
+    def _on_host(self) -> RatioStatistics:
+        """A copy in the host's memory: an accelerator is waited for once and not at each number."""
+        host = RatioStatistics()
+        for name in ("_count", "_mean", "_square", "_histogram"):
+            setattr(host, name, getattr(self, name).cpu())
+        return host
 
     def _summary(self, where: tuple[int, slice, int]) -> dict[str, float]:
         parts = list(zip(self._count[where], self._mean[where], self._square[where]))

@@ -9,8 +9,18 @@ from recbole_residual.errors import NaNScoreError
 _ELEMENTS_AT_ONCE = 2**20  # a comparison of this size stays in the processor's cache
 
 
+def nan_rows(scores: torch.Tensor) -> torch.Tensor:
+    """Rows in which an item (padding, id 0, is not one) has a score that is NaN, [..., B].
+
+    Args:
+        scores: [..., B, n_items].
+    """
+    # The maximum of a row with a NaN is NaN: one pass, and no mask of the size of the scores.
+    return scores[..., 1:].amax(dim=-1).isnan()
+
+
 def refuse_nan(scores: torch.Tensor) -> None:
-    """Raise if an item (padding, id 0, is not one) has a score that is NaN.
+    """Raise if an item has a score that is NaN.
 
     Args:
         scores: [B, n_items].
@@ -18,10 +28,21 @@ def refuse_nan(scores: torch.Tensor) -> None:
     Raises:
         NaNScoreError: with the number of rows that have one.
     """
-    # The maximum of a row with a NaN is NaN: one pass, and no mask of the size of the scores.
-    broken = scores[:, 1:].amax(dim=1).isnan()
-    if broken.any():
-        raise NaNScoreError(int(broken.sum()))
+    refuse_rows(nan_rows(scores))
+
+
+def refuse_rows(broken: torch.Tensor) -> None:
+    """Raise if there are rows of :func:`nan_rows`; waits once for an accelerator.
+
+    Args:
+        broken: of one way to score the rows, or of several, [B] or [..., B].
+
+    Raises:
+        NaNScoreError: with the number of rows, the most there are in one way.
+    """
+    n_rows = int(broken.sum(dim=-1).max())
+    if n_rows:
+        raise NaNScoreError(n_rows)
 
 
 def rank_of(scores: torch.Tensor, items: torch.Tensor) -> torch.Tensor:

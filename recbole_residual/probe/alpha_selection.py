@@ -18,7 +18,7 @@ from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import ProbeError
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, AlphaSweep, sweep_alpha
 from recbole_residual.probe.arguments import check_k, check_share, check_topk, several
-from recbole_residual.probe.engine.setting import DEFAULT_ALPHAS, Setting, factors_in_text
+from recbole_residual.probe.engine.setting import Setting, factors_in_text
 from recbole_residual.probe.result import ProbeResult
 
 DEFAULT_EPSILONS: tuple[float, ...] = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
@@ -117,7 +117,7 @@ def select_alpha(valid_sweep: AlphaSweep, epsilon: float = 0.05, k: int = 10) ->
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AlphaSelection(ProbeResult):
     """The outcome of :func:`choose_alpha`: one row per epsilon.
 
@@ -152,9 +152,9 @@ class AlphaSelection(ProbeResult):
     def tables(self) -> dict[str, pd.DataFrame]:
         """The curve over epsilon, and the two sweeps behind it."""
         tables = super().tables()
-        for part, sweep in (("valid", self.valid_sweep), ("test", self.test_sweep)):
+        for name, sweep in (("valid", self.valid_sweep), ("test", self.test_sweep)):
             if sweep is not None:
-                tables[f"{self.name}_{part}_sweep"] = sweep.frame
+                tables[f"{self.name}_{name}_sweep"] = sweep.frame
         return tables
 
 
@@ -163,14 +163,10 @@ def choose_alpha(
     valid_data: Any,
     test_data: Union[Any, Callable[[], Any]],
     *,
-    alphas: Sequence[float] = DEFAULT_ALPHAS,
     epsilon: float = 0.05,
     epsilons: Sequence[float] = DEFAULT_EPSILONS,
     k: int = 10,
-    topk: Sequence[int] = DEFAULT_TOPK,
-    per_layer: bool = False,
-    residual: str | None = None,
-    show_progress: bool = False,
+    **sweep_options: Any,
 ) -> AlphaSelection:
     """Choose alpha on validation data, then read the test data, once.
 
@@ -178,70 +174,38 @@ def choose_alpha(
         model: a RecBole sequential model.
         valid_data: a RecBole loader for full ranking.
         test_data: another one, or a function that makes it. It is not touched before the choice.
-        alphas: the grid; it must hold 1.
         epsilon: share of HR@k(1) that may be given up.
         epsilons: further values, for the curve.
         k: the cut-off of the rule.
-        topk: the values of k of the sweeps; ``k`` is one of them.
-        per_layer: choose one alpha per layer.
-        residual: which residuals to scale, as in :func:`~recbole_residual.probe.sweep_alpha`.
-        show_progress: show progress bars.
+        sweep_options: those of :func:`~recbole_residual.probe.sweep_alpha`: ``alphas`` (1 is one of
+            them), ``topk`` (k is one of them), ``per_layer`` to choose one alpha per layer,
+            ``residual``, ``show_progress``.
 
     Returns:
         AlphaSelection: a row for ``epsilon`` and each of ``epsilons``.
 
     Raises:
-        ValueError: as :func:`select_alpha`.
+        ProbeError: as :func:`select_alpha` and :func:`~recbole_residual.probe.sweep_alpha`.
     """
-
-    check_k(k, model)
-    if k not in check_topk(topk, model):
+    topk = check_topk(sweep_options.get("topk", DEFAULT_TOPK), model)
+    if check_k(k, model) not in topk:
         raise ProbeError(f"topk = {list(topk)} must hold k = {k}, at which alpha is chosen.")
     epsilon = check_share("epsilon", epsilon)
     curve = {check_share("epsilons", value) for value in several("epsilons", epsilons, "shares")}
-
-    def sweep(data: Any) -> AlphaSweep:
-        return sweep_alpha(
-            model,
-            data,
-            alphas,
-            topk,
-            per_layer=per_layer,
-            residual=residual,
-            show_progress=show_progress,
-        )
-
-    valid_sweep = sweep(valid_data)
     values = sorted({*curve, epsilon})
+
+    valid_sweep = sweep_alpha(model, valid_data, **sweep_options)
     choices = [select_alpha(valid_sweep, value, k) for value in values]
     # Every choice is made; only now is the test data read.
     test = test_data() if callable(test_data) else test_data
-    test_sweep = sweep(test)
+    test_sweep = sweep_alpha(model, test, **sweep_options)
     oracles = [select_alpha(test_sweep, value, k) for value in values]
 
-    columns = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
-    # The stage that alpha moves; a GRU has one stage only.
-    stage = "res" if "res" in stages_of(model) else stages_of(model)[0]
-    columns += [f"hrli@{min(topk)}", f"mixingratio_{stage}_last"]
-    unscaled = test_sweep.settings.index(valid_sweep.settings[choices[0].unscaled])
-    rows = []
-    for choice, oracle in zip(choices, oracles):
-        row: dict[str, Any] = {"epsilon": choice.epsilon}
-        for name, picked in (("alpha", choice), ("oracle_alpha", oracle)):
-            row[name] = _cell(picked.factors)
-        for part, of_part, at in (
-            ("valid", valid_sweep, choice.row),
-            ("test", test_sweep, choice.row),
-            ("oracle", test_sweep, oracle.row),
-            ("unscaled", test_sweep, unscaled),
-        ):
-            row.update({f"{part}_{name}": of_part.frame[name].iloc[at] for name in columns})
-        rows.append(row)
     notes = [f"Validation: {note}" for note in valid_sweep.notes]
     notes += [f"Test: {note}" for note in test_sweep.notes if note not in valid_sweep.notes]
     choice = choices[values.index(epsilon)]
     about = {
-        **valid_sweep.about,
+        **{name: value for name, value in valid_sweep.about.items() if name != "n_sequences"},
         "n_valid_sequences": valid_sweep.about["n_sequences"],
         "n_test_sequences": test_sweep.about["n_sequences"],
         "k": k,
@@ -249,15 +213,44 @@ def choose_alpha(
         "alpha": choice.alpha,
         "reason": choice.reason,
     }
-    del about["n_sequences"]
     return AlphaSelection(
-        frame=pd.DataFrame(rows),
+        frame=_curve(model, choices, oracles, valid_sweep, test_sweep),
         about=about,
         notes=notes,
         choice=choice,
         valid_sweep=valid_sweep,
         test_sweep=test_sweep,
     )
+
+
+def _curve(
+    model: Any,
+    choices: Sequence[AlphaChoice],
+    oracles: Sequence[AlphaChoice],
+    valid_sweep: AlphaSweep,
+    test_sweep: AlphaSweep,
+) -> pd.DataFrame:
+    """One row per epsilon: what was chosen, what the oracle chooses, and the figures of both."""
+    k = choices[0].k
+    columns = [f"{name}@{k}" for name in ("hit", "ndcg", "recoveryrate", "recoverybase")]
+    # The stage that alpha moves; a GRU has one stage only.
+    stage = "res" if "res" in stages_of(model) else stages_of(model)[0]
+    columns += [f"hrli@{min(valid_sweep.topk)}", f"mixingratio_{stage}_last"]
+    unscaled = test_sweep.settings.index(valid_sweep.settings[choices[0].unscaled])
+    rows = []
+    for choice, oracle in zip(choices, oracles):
+        row: dict[str, Any] = {"epsilon": choice.epsilon}
+        for name, picked in (("alpha", choice), ("oracle_alpha", oracle)):
+            row[name] = _cell(picked.factors)
+        for prefix, sweep, row_at in (
+            ("valid", valid_sweep, choice.row),
+            ("test", test_sweep, choice.row),
+            ("oracle", test_sweep, oracle.row),
+            ("unscaled", test_sweep, unscaled),
+        ):
+            row.update({f"{prefix}_{name}": sweep.frame[name].iloc[row_at] for name in columns})
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _cell(factors: Sequence[float]) -> Union[float, str]:

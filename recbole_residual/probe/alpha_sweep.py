@@ -33,7 +33,13 @@ _DECIMALS = 12
 """Distances of alphas are compared to this many places; floats hold no 0.1."""
 
 
-@dataclass(frozen=True)
+_OUT_OF_REACH = (
+    "alpha is out of reach: {} has no attention residual and no added skip. The one row is the "
+    "model as it is."
+)
+
+
+@dataclass(frozen=True, repr=False)
 class AlphaSweep(ProbeResult):
     """One row per setting of the residual factors.
 
@@ -89,7 +95,7 @@ class AlphaSweep(ProbeResult):
         return round(math.fsum(distances), _DECIMALS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LayerGrid(AlphaSweep):
     """A sweep over every combination of one alpha per layer."""
 
@@ -111,7 +117,7 @@ class LayerGrid(AlphaSweep):
         return grid
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FeedForwardSweep(AlphaSweep):
     """A sweep that scales the residual around the feed-forward blocks as well, or only that."""
 
@@ -165,17 +171,13 @@ def sweep_alpha(
         settings = sweep_settings(scalable, alphas, residual, per_layer)
     else:
         settings = [current_setting(model)]
-        notes.append(
-            f"alpha is out of reach: {type(model).__name__} has no attention residual and no added "
-            "skip. The one row is the model as it is."
-        )
+        notes.append(_OUT_OF_REACH.format(type(model).__name__))
     evaluation = evaluate_settings(
         model, data, settings, ks, title="Sweep alpha", show_progress=show_progress
     )
     frame = pd.concat([_factors(settings), _figures(evaluation, len(settings))], axis=1)
     scaled = residual or ("both" if scalable.joint else "attention")
-    kind = AlphaSweep if scaled == "attention" else FeedForwardSweep
-    return (LayerGrid if per_layer else kind)(
+    return _kind(scaled, per_layer)(
         frame=frame,
         about={
             "model": type(model).__name__,
@@ -189,6 +191,12 @@ def sweep_alpha(
         topk=ks,
         residual=scaled,
     )
+
+
+def _kind(residual: str, per_layer: bool) -> type[AlphaSweep]:
+    if per_layer:
+        return LayerGrid
+    return AlphaSweep if residual == "attention" else FeedForwardSweep
 
 
 def base_notes(evaluation: Evaluation) -> list[str]:

@@ -36,7 +36,7 @@ ANY = "any of L-1 to L-3"
 """The row that takes the positions before the last together."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PositionReading(ProbeResult):
     """One row per position: L, L-1, L-2, L-3, and the three before the last together.
 
@@ -81,7 +81,7 @@ def positions(
     ks = check_topk(topk, model)
     observed = has_ratios(model)
     unscaled = ScalableResiduals.of(model).unscaled
-    ranks, seen = [], _RatiosByPosition(stages_of(model))
+    batches, ratios = [], _RatiosByPosition(stages_of(model))
     with in_eval_mode(model):
         for rows in iterate_rows(data, "Positions", show_progress):
             interaction = rows.interaction.to(model.device)
@@ -90,23 +90,24 @@ def positions(
                 read = read_positions(model, unscaled, interaction, target)
             elif isinstance(model, POOLS_ITS_POSITIONS):
                 # Read from shortened inputs; the ratios are those of the full input.
-                with applied(model, unscaled), observe(model, seen.add):
+                with applied(model, unscaled), observe(model, ratios.add):
                     model.full_sort_predict(interaction)
                 read = read_positions(model, unscaled, interaction, target)
             else:
-                with observe(model, seen.add):
+                with observe(model, ratios.add):
                     read = read_positions(model, unscaled, interaction, target)
-            ranks.append(read.cpu())
-    found = torch.cat(ranks)
-    table = [_row(found, offset, ks, seen) for offset in OFFSETS]
+            batches.append(read)
+    ranks = torch.cat(batches).cpu()
+    by_position = ratios.means()
+    table = [_row(ranks, offset, ks, by_position[offset]) for offset in OFFSETS]
     notes = [MASK_NOTE] if ends_in_mask(model) else []
     if not observed:
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     return PositionReading(
-        frame=pd.DataFrame([*table, _any_row(found, ks)]),
+        frame=pd.DataFrame([*table, _any_row(ranks, ks)]),
         about={
             "model": type(model).__name__,
-            "n_sequences": len(found),
+            "n_sequences": len(ranks),
             "topk": list(ks),
         },
         notes=notes,
@@ -118,31 +119,44 @@ class _RatiosByPosition:
 
     def __init__(self, stages: Sequence[str]) -> None:
         self._stages = stages
-        self._sums = torch.zeros(len(OFFSETS), len(stages), dtype=torch.float64)
-        self._counts = torch.zeros(len(OFFSETS), dtype=torch.int64)
+        self._sums: list[torch.Tensor] = []
+        self._counts: list[torch.Tensor] = []
 
     def add(self, forward: Decomposition) -> None:
+        """Add one batch; what is kept stays on its device, so that nothing waits for it."""
         groups = counted_from_end(forward.mask, OFFSETS)
-        self._sums += ratio_sums(forward.ratios.double().mean(dim=0), groups).T.cpu()
-        self._counts += groups.sum(dim=(0, 1)).long().cpu()
+        self._sums.append(ratio_sums(forward.ratios.double().mean(dim=0), groups).T)
+        self._counts.append(groups.sum(dim=(0, 1)))
 
-    def means(self, offset: int) -> dict[str, float]:
-        index = OFFSETS.index(offset)
-        values = self._sums[index] / self._counts[index]  # NaN where there is nothing
-        return {f"mixingratio_{stage}": v.item() for stage, v in zip(self._stages, values)}
+    def means(self) -> dict[int, dict[str, float]]:
+        """The mean of each stage, by offset; NaN where there is nothing."""
+        if not self._sums:
+            return {offset: dict.fromkeys(self._names, float("nan")) for offset in OFFSETS}
+        values = torch.stack(self._sums).sum(dim=0) / torch.stack(self._counts).sum(dim=0)[:, None]
+        return {
+            offset: dict(zip(self._names, of_offset))
+            for offset, of_offset in zip(OFFSETS, values.tolist())
+        }
+
+    @property
+    def _names(self) -> list[str]:
+        return [f"mixingratio_{stage}" for stage in self._stages]
 
 
 def _row(
-    ranks: torch.Tensor, offset: int, topk: Sequence[int], seen: _RatiosByPosition
+    ranks: torch.Tensor, offset: int, topk: Sequence[int], ratios: dict[str, float]
 ) -> dict[str, Any]:
-    there = ranks[:, offset] > 0
-    here = ranks[there, offset].double().numpy()
-    row: dict[str, Any] = {"position": f"L-{offset}" if offset else "L", "n_sequences": len(here)}
-    for name, gain in rank_gains(here).items():
-        row.update({f"{name}@{k}": _mean(gain * (here <= k)) for k in topk})
-    row.update(seen.means(offset))
+    has_position = ranks[:, offset] > 0
+    read_here = ranks[has_position, offset].double().numpy()
+    row: dict[str, Any] = {
+        "position": f"L-{offset}" if offset else "L",
+        "n_sequences": len(read_here),
+    }
+    for name, gain in rank_gains(read_here).items():
+        row.update({f"{name}@{k}": _mean(gain * (read_here <= k)) for k in topk})
+    row.update(ratios)
     for k in topk:
-        missed = there & (ranks[:, 0] > k)
+        missed = has_position & (ranks[:, 0] > k)
         row[f"n_missed@{k}"] = int(missed.sum())
         row[f"recovers@{k}"] = _mean((ranks[missed, offset] <= k).double().numpy())
     return row

@@ -33,7 +33,7 @@ RANKED_ITEMS = ("last input item", "target")
 STATISTICS = ("mean", "median", "std", "count")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Internals(ProbeResult):
     """Mixing ratios by layer, stage and position; no rows for a model without attention.
 
@@ -82,12 +82,12 @@ def internals(model: Any, data: Any, *, show_progress: bool = False) -> Internal
     statistics, recent = RatioStatistics(), RecentMap()
     has_maps = stages_of(model) != GATE_STAGES
     notes: list[str] = [MASK_NOTE] if ends_in_mask(model) else []
-    ranks: list[torch.Tensor] = []
+    batches: list[torch.Tensor] = []
 
-    def keep(seen: Decomposition) -> None:
-        statistics.update(seen)
+    def keep(decomposition: Decomposition) -> None:
+        statistics.update(decomposition)
         if has_maps:
-            recent.update(seen)
+            recent.update(decomposition)
 
     with in_eval_mode(model), ExitStack() as stack:
         try:
@@ -102,20 +102,20 @@ def internals(model: Any, data: Any, *, show_progress: bool = False) -> Internal
             scores = model.full_sort_predict(interaction).view(len(target), -1)
             refuse_nan(scores)
             items = torch.stack([watch.take(interaction).item_before_end(0), target], dim=1)
-            ranks.append(rank_of(scores, items).cpu())
-    found = torch.cat(ranks).numpy()
+            batches.append(rank_of(scores, items))
+    ranks = torch.cat(batches).cpu().numpy()
     return Internals(
         frame=_wide(statistics),
         about={
             "model": type(model).__name__,
-            "n_sequences": len(found),
+            "n_sequences": len(ranks),
             "alpha": list(current_setting(model).alpha),
         },
         notes=notes,
         maps=recent.to_frame().drop(columns="last_position") if recent.layers else pd.DataFrame(),
         ranks=pd.concat(
             [
-                rank_bins(found[:, column], model.n_items - 1).assign(item=item)
+                rank_bins(ranks[:, column], model.n_items - 1).assign(item=item)
                 for column, item in enumerate(RANKED_ITEMS)
             ],
             ignore_index=True,
@@ -128,8 +128,8 @@ def _wide(statistics: RatioStatistics) -> pd.DataFrame:
     tidy = statistics.to_frame()
     by_statistic = {name: tidy[tidy["statistic"] == name] for name in STATISTICS}
     table = by_statistic["mean"][["layer", "stage", "position"]].reset_index(drop=True)
-    for name, part in by_statistic.items():
-        table[name] = part["value"].to_numpy(dtype=float)
+    for name, rows in by_statistic.items():
+        table[name] = rows["value"].to_numpy(dtype=float)
     table["count"] = table["count"].astype(int)
     return table.assign(last_position=statistics.last_position)
 
@@ -153,14 +153,14 @@ def rank_bins(ranks: Sequence[int] | np.ndarray, n_items: int) -> pd.DataFrame:
     """
     ends = [step * 10**power for power in range(len(str(n_items))) for step in (1, 2, 5)]
     ends = [end for end in ends if end < n_items] + [n_items]
-    given = np.asarray(ranks)
-    given = given[given > 0]
-    counts = np.bincount(np.searchsorted(ends, given), minlength=len(ends))
+    ranked = np.asarray(ranks)
+    ranked = ranked[ranked > 0]
+    counts = np.bincount(np.searchsorted(ends, ranked), minlength=len(ends))
     return pd.DataFrame(
         {
             "rank_from": [1, *(end + 1 for end in ends[:-1])],
             "rank_to": ends,
             "n_sequences": counts,
-            "share": counts / len(given) if len(given) else np.nan,
+            "share": counts / len(ranked) if len(ranked) else np.nan,
         }
     )

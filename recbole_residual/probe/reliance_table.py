@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, ClassVar
 
 import pandas as pd
@@ -19,9 +19,20 @@ from recbole_residual.data.perturbation import RANDOM_MODES, check_mode
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import NoAttentionError, NoSwitchError
 from recbole_residual.model.switches import uniform_attention, without_position
-from recbole_residual.probe.arguments import check_k, check_seeds, check_topk, several
-from recbole_residual.probe.engine.evaluation import evaluate_settings
-from recbole_residual.probe.engine.setting import ScalableResiduals, current_setting, sweep_settings
+from recbole_residual.probe.arguments import (
+    check_factors,
+    check_k,
+    check_seeds,
+    check_topk,
+    several,
+)
+from recbole_residual.probe.engine.evaluation import Perturbation, evaluate_settings
+from recbole_residual.probe.engine.setting import (
+    ScalableResiduals,
+    Setting,
+    current_setting,
+    sweep_settings,
+)
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.shuffles import perturbation
 
@@ -37,7 +48,7 @@ _SWITCHES: dict[str, Callable[[Any], AbstractContextManager]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RelianceTable(ProbeResult):
     """One row per condition, all on the same sequences.
 
@@ -82,46 +93,89 @@ def reliance(
             :func:`~recbole_residual.probe.sweep_alpha`.
         ValueError: if a mode is unknown or an alpha not usable.
     """
-    scalable, now = ScalableResiduals.of(model), current_setting(model)
+    now = current_setting(model)
     ks = check_topk(sorted({1, check_k(k, model)}), model)
     seeds = check_seeds(seeds)
     names: list[str] = [check_mode(mode) for mode in several("modes", modes, "modes")]
-    notes: list[str] = []
+    alphas = check_factors("alphas", alphas)
+    ask = _Conditions(model, data, ks, show_progress)
+    conditions = ask.scaled(now, alphas)
+    conditions.update(ask.switched_off(now))
+    for mode in names:
+        conditions[mode] = ask.perturbed(now, mode, seeds if mode in RANDOM_MODES else [0])
+    return RelianceTable(
+        frame=_table(conditions, k, stages_of(model)),
+        about={
+            "model": type(model).__name__,
+            "alpha": list(now.alpha),
+            "seeds": seeds,
+            "k": k,
+        },
+        notes=ask.notes,
+    )
 
-    def figures(title: str, settings: Sequence[Any], mode: str = "original", seed: int = 0) -> Any:
+
+@dataclass
+class _Conditions:
+    """Evaluates a model under one condition after the other; figures by name of the condition."""
+
+    model: Any
+    data: Any
+    topk: tuple[int, ...]
+    show_progress: bool
+    notes: list[str] = field(default_factory=list)
+
+    def scaled(self, now: Setting, alphas: Sequence[float]) -> dict[str, dict[str, float]]:
+        """The model as it is, and under residual factors, all in one pass."""
+        scalable = ScalableResiduals.of(self.model)
+        scaled = sweep_settings(scalable, alphas) if scalable.n_alpha else []
+        if not scaled:
+            name = type(self.model).__name__
+            self.notes.append(f"{name} has no residual to scale: alpha is left out.")
+        settings = list(dict.fromkeys([now, *scaled]))
+        by_setting = dict(zip(settings, self._figures("alpha", settings)))
+        titles = [f"alpha = {alpha:g}" for alpha in alphas]
+        return {
+            "original": by_setting[now],
+            **{title: by_setting[setting] for title, setting in zip(titles, scaled)},
+        }
+
+    def switched_off(self, now: Setting) -> dict[str, dict[str, float]]:
+        """Without one part of the network at a time."""
+        conditions = {}
+        for title, switch in _SWITCHES.items():
+            try:
+                with switch(self.model):
+                    conditions[title] = self._figures(title, [now])[0]
+            except (NoAttentionError, NoSwitchError) as error:
+                self.notes.append(f"{title} is left out: {error}")
+        return conditions
+
+    def perturbed(self, now: Setting, mode: str, seeds: Sequence[int]) -> dict[str, float]:
+        """On perturbed inputs, means over seeds."""
+        runs = [self._figures(mode, [now], perturbation(self.model, mode, s))[0] for s in seeds]
+        return pd.DataFrame(runs).mean().to_dict()
+
+    def _figures(
+        self, title: str, settings: Sequence[Setting], change: Perturbation | None = None
+    ) -> list[dict[str, float]]:
         evaluation = evaluate_settings(
-            model,
-            data,
+            self.model,
+            self.data,
             settings,
-            ks,
-            perturbation=perturbation(model, mode, seed),
+            self.topk,
+            perturbation=change,
             title=title,
-            show_progress=show_progress,
+            show_progress=self.show_progress,
         )
-        notes.extend(note for note in evaluation.notes if note not in notes)
+        self.notes += [note for note in evaluation.notes if note not in self.notes]
         return [evaluation.counts.metrics(index) for index in range(len(settings))]
 
-    scaled = sweep_settings(scalable, alphas) if scalable.n_alpha else []
-    if not scaled:
-        notes.append(f"{type(model).__name__} has no residual to scale: alpha is left out.")
-    settings = list(dict.fromkeys([now, *scaled]))
-    by_setting = dict(zip(settings, figures("alpha", settings)))
-    conditions = {"original": by_setting[now]}
-    conditions.update({f"alpha = {alpha:g}": by_setting[at] for alpha, at in zip(alphas, scaled)})
-    for title, switch in _SWITCHES.items():
-        try:
-            with switch(model):
-                conditions[title] = figures(title, [now])[0]
-        except (NoAttentionError, NoSwitchError) as error:
-            notes.append(f"{title} is left out: {error}")
-    for mode in names:
-        runs = [
-            figures(mode, [now], mode, seed)[0]
-            for seed in (seeds if mode in RANDOM_MODES else (0,))
-        ]
-        conditions[mode] = pd.DataFrame(runs).mean().to_dict()
+
+def _table(conditions: dict[str, dict[str, float]], k: int, stages: Sequence[str]) -> pd.DataFrame:
+    """One row per condition, and the changes relative to the first."""
     original = conditions["original"]
-    ratios = [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in stages_of(model)]
+    ratios = [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in stages]
     columns = ["hrli@1", f"hit@{k}", f"ndcg@{k}", *ratios]
     rows = []
     for condition, values in conditions.items():
@@ -131,13 +185,4 @@ def reliance(
             before = original[name] or float("nan")
             row[f"{name}_change"] = (values[name] - before) / before
         rows.append(row)
-    return RelianceTable(
-        frame=pd.DataFrame(rows),
-        about={
-            "model": type(model).__name__,
-            "alpha": list(now.alpha),
-            "seeds": list(seeds),
-            "k": k,
-        },
-        notes=notes,
-    )
+    return pd.DataFrame(rows)

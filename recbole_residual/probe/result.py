@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, ClassVar, Union
 
@@ -14,7 +15,7 @@ from tabulate import tabulate
 from recbole_residual.files import write_text
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProbeResult:
     """A table, what it is about, and what its reader must know.
 
@@ -75,6 +76,20 @@ class ProbeResult:
     def short_frame(self) -> pd.DataFrame:
         """What the text of the result shows of the table."""
         return self.frame
+
+    def __repr__(self) -> str:
+        rows = f"{len(self.frame)} row{'s' * (len(self.frame) != 1)}"
+        model = f" of {self.about['model']}" if "model" in self.about else ""
+        notes = f", {len(self.notes)} note{'s' * (len(self.notes) != 1)}" if self.notes else ""
+        return f"<{type(self).__name__}: {self.name}{model}, {rows}{notes}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the short table and the notes."""
+        table = self.short_frame().to_html(
+            index=False, float_format="{:.4g}".format, na_rep="", border=0
+        )
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        return f"<h4>{escape(self.name)}</h4>{table}" + (f"<ul>{notes}</ul>" if notes else "")
 
     def __str__(self) -> str:
         shown = self.short_frame()

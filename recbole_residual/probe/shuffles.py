@@ -44,7 +44,7 @@ DEFAULT_SEEDS = (0, 1, 2, 3, 4)
 """Seeds of the modes that are random."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShuffleResult(ProbeResult):
     """One row per mode: mean over seeds, standard deviation, and relative drop from ``original``.
 
@@ -110,7 +110,7 @@ def shuffle(
     asked = [check_mode(mode) for mode in several("modes", modes, "modes")]
     names = list(dict.fromkeys(["original", *asked]))
     setting = current_setting(model)
-    runs, notes = [], []
+    runs = []
     for mode in names:
         for seed in seeds if mode in RANDOM_MODES else [None]:
             evaluation = evaluate_settings(
@@ -123,15 +123,9 @@ def shuffle(
                 show_progress=show_progress,
             )
             runs.append({"mode": mode, "seed": seed, **evaluation.counts.metrics(0)})
-    notes = list(evaluation.notes)
-    if "drop_last" in names:
-        notes.append("drop_last leaves sequences of one item as they are.")
     table = pd.DataFrame(runs).drop(columns=_recovery_columns(ks))
     original = table.iloc[0]
     drops = (f"hit@{k}", f"ndcg@{k}")
-    zero = [metric for metric in drops if not original[metric]]
-    if zero:
-        notes.append(f"{', '.join(zero)} of the original is 0: its relative drop is not defined.")
     return ShuffleResult(
         frame=pd.DataFrame(
             [_summary(table[table["mode"] == mode], original, drops) for mode in names]
@@ -143,9 +137,19 @@ def shuffle(
             "seeds": list(seeds),
             "alpha": list(setting.alpha),
         },
-        notes=notes,
+        notes=[*evaluation.notes, *_notes(names, original, drops)],
         runs=table,
     )
+
+
+def _notes(modes: Sequence[str], original: pd.Series, drops: Sequence[str]) -> list[str]:
+    notes = []
+    if "drop_last" in modes:
+        notes.append("drop_last leaves sequences of one item as they are.")
+    zero = [metric for metric in drops if not original[metric]]
+    if zero:
+        notes.append(f"{', '.join(zero)} of the original is 0: its relative drop is not defined.")
+    return notes
 
 
 def perturbation(model: Any, mode: str, seed: int) -> Perturbation | None:

@@ -166,8 +166,8 @@ def paired_test(a: np.ndarray, b: np.ndarray) -> PairedTest | None:
         The p-values are NaN where the difference is the same for every user; None without users.
 
     Example:
-        >>> found = paired_test(np.array([1, 1, 2, 2]) / 3, np.array([0, 0, 1, 1]))
-        >>> found.p_t, found.p_wilcoxon  # two users gain a third, two lose one
+        >>> test = paired_test(np.array([1, 1, 2, 2]) / 3, np.array([0, 0, 1, 1]))
+        >>> test.p_t, test.p_wilcoxon  # two users gain a third, two lose one
         (1.0, 1.0)
     """
     from scipy import stats

@@ -55,3 +55,14 @@ def test_every_grid_prints(n_layers: int, residual: str) -> None:
     grid = sweep_alpha(model, loader(rows=5), [0.5, 1.0], (1, 10), **options)
     assert len(grid.short_frame()) == max(2, 2 ** (n_layers - 1))
     assert "ndcg@10" in str(grid)
+
+
+def test_repr_is_short_and_html_is_a_table(model: SASRec) -> None:
+    result = sweep_alpha(model, loader(rows=20), [0.5, 1.0], (1, 10))
+    assert repr(result) == "<AlphaSweep: alpha_sweep of SASRec, 2 rows>"
+    html = result._repr_html_()
+    assert html.count("<tr") == 3
+    assert "ndcg@10" in html
+    noted = ProbeResult(pd.DataFrame({"a": [1]}), {}, ["less < more"])
+    assert repr(noted) == "<ProbeResult: probe, 1 row, 1 note>"
+    assert "<li>less &lt; more</li>" in noted._repr_html_()

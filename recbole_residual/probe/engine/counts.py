@@ -32,7 +32,8 @@ class Counts:
         self.layers: tuple[str, ...] = ()
         self.n_sequences = 0
         self._largest = max(topk)
-        # By rank: 0 stands for no such item, the last one for all ranks above the largest k.
+        # By rank: 0 stands for no such item, the last one for all ranks above the largest k. All of
+        # it stays on the model's device until a figure is asked for, so that no batch waits for it.
         self._ranks = torch.zeros(n_settings, len(RANKED), self._largest + 2, dtype=torch.int64)
         self._base = torch.zeros(len(topk), dtype=torch.int64)
         self._recovered = torch.zeros(n_settings, len(topk), dtype=torch.int64)
@@ -49,37 +50,41 @@ class Counts:
                 no such position, [R, 4]; None if the model cannot be read there.
         """
         self.n_sequences += ranks.shape[1]
-        clipped = ranks.clamp(max=self._largest + 1)
-        for counts, of_setting in zip(self._ranks, clipped):
-            for column, count in enumerate(counts):
-                count += torch.bincount(of_setting[:, column], minlength=len(count)).cpu()
+        self._to(ranks.device)
+        by_item = ranks.clamp(max=self._largest + 1).transpose(1, 2)  # [S, 3, R]
+        self._ranks.scatter_add_(2, by_item, torch.ones_like(by_item))
         if position_ranks is None:
             self.reads_positions = False
             return
         for index, k in enumerate(self.topk):
             base = recoverable(position_ranks, k)
-            self._base[index] += base.sum().cpu()
-            self._recovered[:, index] += (ranks[:, base, 0] <= k).sum(dim=1).cpu()
+            self._base[index] += base.sum()
+            self._recovered[:, index] += ((ranks[:, :, 0] <= k) & base).sum(dim=1)
+
+    def _to(self, device: torch.device) -> None:
+        for name in ("_ranks", "_base", "_recovered", "_ratios", "_positions"):
+            setattr(self, name, getattr(self, name).to(device))
 
     def add_ratios(
-        self, layers: Sequence[str], sums: torch.Tensor, n_positions: int, n_last: int
+        self, layers: Sequence[str], sums: torch.Tensor, n_positions: torch.Tensor
     ) -> None:
         """Add mixing ratios.
 
         Args:
             layers: label of each layer, always the same ones.
             sums: over all valid positions and over last positions, [S, layer, stage, 2].
-            n_positions: number of valid positions.
-            n_last: number of last positions.
+            n_positions: number of valid positions and of last positions, [2].
         """
+        self._to(sums.device)
         if not self.layers:
             self.layers = tuple(layers)
-            self._ratios = torch.zeros_like(sums, device="cpu")
-        self._ratios += sums.cpu()
-        self._positions += torch.tensor([n_positions, n_last])
+            self._ratios = torch.zeros_like(sums)
+        self._ratios += sums
+        self._positions += n_positions
 
     def metrics(self, setting: int) -> dict[str, float]:
         """Every figure of one setting, by the names that this package's evaluation gives them."""
+        self._to(torch.device("cpu"))
         target, last, last_but_one = self._ranks[setting].numpy()
         result: dict[str, float] = {}
         for name, gain in rank_gains(np.arange(1, self._largest + 1)).items():
@@ -127,8 +132,8 @@ def recoverable(position_ranks: torch.Tensor, k: int) -> torch.Tensor:
     return ~hit[:, 0] & hit[:, 1 : len(OFFSETS)].any(dim=1)
 
 
-def _share(part: float, whole: float) -> float:
-    return float(part / whole) if whole else float("nan")
+def _share(count: float, total: float) -> float:
+    return float(count / total) if total else float("nan")
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from recbole_residual.decomposition.stages import has_ratios, stages_of
 from recbole_residual.decomposition.sums import all_and_last, ratio_sums
 from recbole_residual.errors import NoPositionError
 from recbole_residual.evaluator.earlier_ranking import position_scores
-from recbole_residual.evaluator.ranks import rank_of, refuse_nan
+from recbole_residual.evaluator.ranks import nan_rows, rank_of, refuse_rows
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.model.architecture.window import ends_in_mask, watching_input
 from recbole_residual.probe.engine.counts import Counts, Evaluation
@@ -41,7 +41,9 @@ def evaluate_one_by_one(
     for batch in rows:
         interaction = batch.interaction.to(model.device)
         target = batch.target.to(model.device)
-        found = [_evaluate(model, setting, interaction, target, observed) for setting in settings]
+        evaluated = [
+            _evaluate(model, setting, interaction, target, observed) for setting in settings
+        ]
         position_ranks = None
         if counts.reads_positions:
             try:
@@ -51,14 +53,14 @@ def evaluate_one_by_one(
                     f"{type(model).__name__} cannot be read at positions before the last: no "
                     "recoverable base."
                 )
-        counts.add_ranks(torch.stack([one.ranks for one in found]), position_ranks)
-        ratios = [one.ratios for one in found if one.ratios is not None]
+        refuse_rows(torch.stack([one.broken for one in evaluated]))
+        counts.add_ranks(torch.stack([one.ranks for one in evaluated]), position_ranks)
+        ratios = [one.ratios for one in evaluated if one.ratios is not None]
         if ratios:
             counts.add_ratios(
                 ratios[0].layers,
                 torch.stack([of_setting.sums for of_setting in ratios]),
                 ratios[0].n_positions,
-                ratios[0].n_last,
             )
     return Evaluation(counts, notes, -1)
 
@@ -67,8 +69,7 @@ def evaluate_one_by_one(
 class _RatioSums:
     layers: tuple[str, ...]
     sums: torch.Tensor
-    n_positions: int
-    n_last: int
+    n_positions: torch.Tensor
 
     @classmethod
     def of(cls, forwards: Sequence[Decomposition]) -> _RatioSums:
@@ -76,13 +77,13 @@ class _RatioSums:
         groups = [all_and_last(forward.mask) for forward in forwards]
         sums = [ratio_sums(forward.ratios, group) for forward, group in zip(forwards, groups)]
         counts = torch.stack([group.sum(dim=(0, 1)) for group in groups]).sum(dim=0)
-        n_positions, n_last = (int(count) for count in counts)
-        return cls(forwards[0].layers, torch.stack(sums).sum(dim=0), n_positions, n_last)
+        return cls(forwards[0].layers, torch.stack(sums).sum(dim=0), counts)
 
 
 @dataclass(frozen=True)
 class _Evaluated:
     ranks: torch.Tensor
+    broken: torch.Tensor
     ratios: _RatioSums | None
 
 
@@ -96,10 +97,10 @@ def _evaluate(
             stack.enter_context(observe(model, forwards.append))
         watch = stack.enter_context(watching_input(model))
         scores = model.full_sort_predict(interaction).view(len(target), -1)
-    refuse_nan(scores)
     window = watch.take(interaction)
     items = torch.stack([target, window.item_before_end(0), window.item_before_end(1)], dim=1)
-    return _Evaluated(rank_of(scores, items), _RatioSums.of(forwards) if forwards else None)
+    ratios = _RatioSums.of(forwards) if forwards else None
+    return _Evaluated(rank_of(scores, items), nan_rows(scores), ratios)
 
 
 def read_positions(
@@ -112,9 +113,10 @@ def read_positions(
         stack.enter_context(applied(model, unscaled))
         watch = stack.enter_context(watching_input(model))
         for start in range(0, len(target), step):
-            part = slice(start, start + step)
-            for offset, scores in zip(OFFSETS, position_scores(model, interaction[part], OFFSETS)):
-                refuse_nan(scores)
-                ranks[part, offset] = rank_of(scores, target[part])
+            chunk = slice(start, start + step)
+            read = position_scores(model, interaction[chunk], OFFSETS)
+            refuse_rows(nan_rows(read))
+            for offset, scores in zip(OFFSETS, read):
+                ranks[chunk, offset] = rank_of(scores, target[chunk])
     n_positions = watch.take(interaction).n_positions
     return ranks * (n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=ranks.device))

@@ -74,25 +74,25 @@ class Pool:
 
 def pooled(batches: Iterable[Rows], model: Any, n_rows: int) -> Iterator[Pool]:
     """Put batches together until they hold ``n_rows`` rows, so that equal lengths can meet."""
-    parts: list[Pool] = []
+    kept: list[Pool] = []
     device = model.item_embedding.weight.device
 
     def joined() -> Pool:
         return Pool(
             *(
-                torch.cat([getattr(part, name) for part in parts]).to(device)
+                torch.cat([getattr(batch, name) for batch in kept]).to(device)
                 for name in ("item_seq", "item_seq_len", "target")
             )
         )
 
     for rows in batches:
-        parts.append(
+        kept.append(
             Pool(
                 rows.interaction[model.ITEM_SEQ], rows.interaction[model.ITEM_SEQ_LEN], rows.target
             )
         )
-        if sum(len(part.target) for part in parts) >= n_rows:
+        if sum(len(batch.target) for batch in kept) >= n_rows:
             yield joined()
-            parts = []
-    if parts:
+            kept = []
+    if kept:
         yield joined()

@@ -52,6 +52,7 @@ class SasrecPass:
         self._ranker = Ranker(model.item_embedding.weight)
         self._layers = [layer.label for layer in model_layers(model)]
         self._tally = Counts(len(self._settings), topk, ATTENTION_STAGES)
+        self._paths = torch.tensor(self._encoder.tree.paths[: len(self._settings)])
         self._n_plain = 0
 
     def run(self, rows: Iterator[Rows]) -> Evaluation:
@@ -108,10 +109,12 @@ class SasrecPass:
             start = end
 
     def _add_ratios(self, sums: list[torch.Tensor], item_seq_len: torch.Tensor) -> None:
-        paths = torch.tensor(self._encoder.tree.paths[: len(self._settings)])
-        by_layer = [of_nodes.cpu()[paths[:, layer]] for layer, of_nodes in enumerate(sums)]
+        paths = self._paths.to(item_seq_len.device)
+        by_layer = [of_nodes[paths[:, layer]] for layer, of_nodes in enumerate(sums)]
         self._tally.add_ratios(
-            self._layers, torch.stack(by_layer, dim=1), int(item_seq_len.sum()), len(item_seq_len)
+            self._layers,
+            torch.stack(by_layer, dim=1),
+            torch.stack([item_seq_len.sum(), torch.full_like(item_seq_len[0], len(item_seq_len))]),
         )
 
     def _parts(self, pool: Pool, rows: torch.Tensor) -> Iterator[tuple[torch.Tensor, Interaction]]:

@@ -177,9 +177,9 @@ def choose_alpha(
         epsilon: share of HR@k(1) that may be given up.
         epsilons: further values, for the curve.
         k: the cut-off of the rule.
-        sweep_options: those of :func:`~recbole_residual.probe.sweep_alpha`: ``alphas`` (1 is one of
-            them), ``topk`` (k is one of them), ``per_layer`` to choose one alpha per layer,
-            ``residual``, ``show_progress``.
+        sweep_options: those of :func:`~recbole_residual.probe.sweep_alpha`: ``alphas`` (with 1),
+            ``topk`` (with k), ``per_layer`` to choose one alpha per layer, ``residual``,
+            ``show_progress``.
 
     Returns:
         AlphaSelection: a row for ``epsilon`` and each of ``epsilons``.
@@ -201,8 +201,6 @@ def choose_alpha(
     test_sweep = sweep_alpha(model, test, **sweep_options)
     oracles = [select_alpha(test_sweep, value, k) for value in values]
 
-    notes = [f"Validation: {note}" for note in valid_sweep.notes]
-    notes += [f"Test: {note}" for note in test_sweep.notes if note not in valid_sweep.notes]
     choice = choices[values.index(epsilon)]
     about = {
         **{name: value for name, value in valid_sweep.about.items() if name != "n_sequences"},
@@ -216,11 +214,16 @@ def choose_alpha(
     return AlphaSelection(
         frame=_curve(model, choices, oracles, valid_sweep, test_sweep),
         about=about,
-        notes=notes,
+        notes=_notes(valid_sweep, test_sweep),
         choice=choice,
         valid_sweep=valid_sweep,
         test_sweep=test_sweep,
     )
+
+
+def _notes(valid_sweep: AlphaSweep, test_sweep: AlphaSweep) -> list[str]:
+    notes = [f"Validation: {note}" for note in valid_sweep.notes]
+    return notes + [f"Test: {note}" for note in test_sweep.notes if note not in valid_sweep.notes]
 
 
 def _curve(

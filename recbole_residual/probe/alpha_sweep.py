@@ -141,17 +141,16 @@ def sweep_alpha(
 
     Args:
         model: a RecBole sequential model.
-        data: a RecBole loader for full ranking, such as the test data; or the same attribute of a
-            :class:`~recbole_residual.run.train.Session`.
+        data: a RecBole loader for full ranking, such as a session's ``test_data``.
         alphas: the grid.
         topk: the values of k.
         per_layer: every combination of one alpha per layer instead of one for all layers.
-        residual: which residuals to scale: ``attention``, ``feed_forward`` or ``both``; by default
-            those that the model's own ``alpha`` scales.
+        residual: ``attention``, ``feed_forward`` or ``both``; by default what the model's own
+            ``alpha`` scales.
         show_progress: show a progress bar.
 
     Returns:
-        AlphaSweep: a row per setting. For a model with alpha out of reach (GRU4Rec) one row, that
+        AlphaSweep: a row per setting; a model with alpha out of reach (GRU4Rec) has one row, that
         of the model as it is, and a note.
 
     Raises:
@@ -166,12 +165,10 @@ def sweep_alpha(
     """
     ks = check_topk(topk, model)
     scalable = ScalableResiduals.of(model)
-    notes = []
     if scalable.n_alpha:
-        settings = sweep_settings(scalable, alphas, residual, per_layer)
+        settings, notes = sweep_settings(scalable, alphas, residual, per_layer), []
     else:
-        settings = [current_setting(model)]
-        notes.append(_OUT_OF_REACH.format(type(model).__name__))
+        settings, notes = [current_setting(model)], [_OUT_OF_REACH.format(type(model).__name__)]
     evaluation = evaluate_settings(
         model, data, settings, ks, title="Sweep alpha", show_progress=show_progress
     )

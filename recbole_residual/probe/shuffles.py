@@ -124,12 +124,9 @@ def shuffle(
             )
             runs.append({"mode": mode, "seed": seed, **evaluation.counts.metrics(0)})
     table = pd.DataFrame(runs).drop(columns=_recovery_columns(ks))
-    original = table.iloc[0]
     drops = (f"hit@{k}", f"ndcg@{k}")
     return ShuffleResult(
-        frame=pd.DataFrame(
-            [_summary(table[table["mode"] == mode], original, drops) for mode in names]
-        ),
+        frame=_summaries(table, names, drops),
         about={
             "model": type(model).__name__,
             "n_sequences": evaluation.counts.n_sequences,
@@ -137,7 +134,7 @@ def shuffle(
             "seeds": list(seeds),
             "alpha": list(setting.alpha),
         },
-        notes=[*evaluation.notes, *_notes(names, original, drops)],
+        notes=[*evaluation.notes, *_notes(names, table.iloc[0], drops)],
         runs=table,
     )
 
@@ -168,6 +165,11 @@ def _perturb_rows(rows: Rows, mode: str, seed: int, fields: SequenceFields) -> R
 def _recovery_columns(topk: Sequence[int]) -> list[str]:
     # The recoverable base belongs to the unchanged input.
     return [f"{name}@{k}" for name in ("recoveryrate", "recoverybase") for k in topk]
+
+
+def _summaries(runs: pd.DataFrame, modes: Sequence[str], drops: Sequence[str]) -> pd.DataFrame:
+    original = runs.iloc[0]
+    return pd.DataFrame([_summary(runs[runs["mode"] == mode], original, drops) for mode in modes])
 
 
 def _summary(runs: pd.DataFrame, original: pd.Series, drops: Sequence[str]) -> dict[str, Any]:

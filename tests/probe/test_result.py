@@ -59,7 +59,9 @@ def test_every_grid_prints(n_layers: int, residual: str) -> None:
 
 def test_repr_is_short_and_html_is_a_table(model: SASRec) -> None:
     result = sweep_alpha(model, loader(rows=20), [0.5, 1.0], (1, 10))
-    assert repr(result) == "<AlphaSweep: alpha_sweep of SASRec, 2 rows>"
+    n_notes = len(result.notes)
+    notes = f", {n_notes} note{'s' * (n_notes != 1)}" if n_notes else ""
+    assert repr(result) == f"<AlphaSweep: alpha_sweep of SASRec, 2 rows{notes}>"
     html = result._repr_html_()
     assert html.count("<tr") == 3
     assert "ndcg@10" in html

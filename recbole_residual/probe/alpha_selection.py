@@ -188,12 +188,10 @@ def choose_alpha(
         ProbeError: as :func:`select_alpha` and :func:`~recbole_residual.probe.sweep_alpha`.
     """
     topk = check_topk(sweep_options.get("topk", DEFAULT_TOPK), model)
-    if check_k(k, model) not in topk:
+    if check_k(k) not in topk:
         raise ProbeError(f"topk = {list(topk)} must hold k = {k}, at which alpha is chosen.")
-    epsilon = check_share("epsilon", epsilon)
     curve = {check_share("epsilons", value) for value in several("epsilons", epsilons, "shares")}
-    values = sorted({*curve, epsilon})
-
+    values = sorted({*curve, check_share("epsilon", epsilon)})
     valid_sweep = sweep_alpha(model, valid_data, **sweep_options)
     choices = [select_alpha(valid_sweep, value, k) for value in values]
     # Every choice is made; only now is the test data read.

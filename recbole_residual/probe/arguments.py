@@ -62,13 +62,13 @@ def _is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def check_k(k: Any, model: Any) -> int:
-    """Check one cut-off: from 1 to the number of items.
+def check_k(k: Any) -> int:
+    """Check one cut-off; :func:`check_topk` holds it against the number of items.
 
     Raises:
-        ProbeError: if it is not usable.
+        ProbeError: if it is no whole number of at least 1.
     """
-    return whole_number("k", k, 1, model.n_items - 1)
+    return whole_number("k", k, 1)
 
 
 def check_topk(topk: Any, model: Any) -> tuple[int, ...]:

@@ -94,7 +94,7 @@ def reliance(
         ValueError: if a mode is unknown or an alpha not usable.
     """
     now = current_setting(model)
-    ks = check_topk(sorted({1, check_k(k, model)}), model)
+    ks = check_topk(sorted({1, check_k(k)}), model)
     seeds = check_seeds(seeds)
     names: list[str] = [check_mode(mode) for mode in several("modes", modes, "modes")]
     alphas = check_factors("alphas", alphas)

@@ -104,7 +104,7 @@ def shuffle(
             :func:`~recbole_residual.probe.sweep_alpha`.
     """
     ks = check_topk(topk, model)
-    if check_k(k, model) not in ks:
+    if check_k(k) not in ks:
         raise ProbeError(f"topk = {list(ks)} must hold k = {k}, at which drops are taken.")
     seeds = check_seeds(seeds)
     asked = [check_mode(mode) for mode in several("modes", modes, "modes")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -11,7 +12,8 @@ DEFAULT_LOGITS_CHUNK = 2**24
 """Most scores held at once, 64 MiB in float32."""
 
 _FEWEST_ROWS = 128
-_CACHED_SCORES = 2**19
+_CACHED_SCORES = 2**18
+_CACHE_LINE = 64
 
 
 def rows_per_chunk(n_rows: int, n_items: int, logits_chunk: int, device: torch.device) -> int:
@@ -25,6 +27,20 @@ def rows_per_chunk(n_rows: int, n_items: int, logits_chunk: int, device: torch.d
     return min(rows, max(1, n_rows))
 
 
+def row_stride(n_items: int, element_size: int) -> int:
+    """Room for one row of scores in memory, in elements, at least ``n_items``.
+
+    An odd number of whole cache lines: with rows that begin anywhere a product takes up to twice
+    as long, and with a power of two all rows compete for the same few places of the cache.
+
+    Example:
+        >>> row_stride(1683, 4), row_stride(1024, 4)
+        (1712, 1040)
+    """
+    per_line = _CACHE_LINE // element_size
+    return (-(-n_items // per_line) | 1) * per_line
+
+
 class _LinearCrossEntropy(torch.autograd.Function):
     """Gradients are made in the forward pass, chunk by chunk: three products, nothing twice."""
 
@@ -36,51 +52,75 @@ class _LinearCrossEntropy(torch.autograd.Function):
         targets: torch.Tensor,
         logits_chunk: int,
     ) -> torch.Tensor:
-        n_rows = hidden.shape[0]
+        n_rows, n_items = hidden.shape[0], weight.shape[0]
         wants_hidden, wants_weight = ctx.needs_input_grad[:2]
         grad_hidden = torch.empty_like(hidden) if wants_hidden else None
         # sums over many chunks stay in the precision of the weights
         grad_weight = torch.zeros_like(weight) if wants_weight else None
         compute_weight = weight.to(hidden.dtype)
-        chunk = rows_per_chunk(n_rows, weight.shape[0], logits_chunk, hidden.device)
-        buffer = hidden.new_empty(chunk, weight.shape[0])
-        total = torch.zeros((), dtype=weight.dtype, device=hidden.device)
+        chunk = rows_per_chunk(n_rows, n_items, logits_chunk, hidden.device)
+        buffer = hidden.new_empty(chunk, row_stride(n_items, hidden.element_size()))
+        probability = weight.new_empty(n_rows)
         for begin in range(0, n_rows, chunk):
             rows = slice(begin, min(begin + chunk, n_rows))
             part, target = hidden[rows], targets[rows].unsqueeze(1)
-            logits = torch.mm(part, compute_weight.t(), out=buffer[: part.shape[0]])
+            logits = buffer[: part.shape[0]]
+            torch.mm(part, compute_weight.t(), out=logits[:, :n_items])
+            logits[:, n_items:] = -math.inf
             scores = logits if logits.dtype == weight.dtype else logits.to(weight.dtype)
-            # log of the normaliser from the largest score and its probability, which is never tiny;
-            # torch's softmax is far faster than exp, and works in place
-            total += (scores.amax(1, keepdim=True) - scores.gather(1, target)).sum()
             torch.softmax(scores, dim=1, out=scores)
-            total -= scores.amax(1).log().sum()
+            probability[rows] = scores.gather(1, target).squeeze(1)
             if grad_hidden is None and grad_weight is None:
                 continue
             scores.scatter_add_(1, target, scores.new_full(target.shape, -1.0))
-            probabilities = scores if scores is logits else logits.copy_(scores)
+            errors = (scores if scores is logits else logits.copy_(scores))[:, :n_items]
             if grad_hidden is not None:
-                torch.mm(probabilities, compute_weight, out=grad_hidden[rows])
+                torch.mm(errors, compute_weight, out=grad_hidden[rows])
             if grad_weight is not None:
                 if grad_weight.dtype == hidden.dtype:
-                    grad_weight.addmm_(probabilities.t(), part)
+                    grad_weight.addmm_(errors.t(), part, alpha=1 / n_rows)
                 else:
-                    grad_weight += torch.mm(probabilities.t(), part)
+                    grad_weight.add_(torch.mm(errors.t(), part), alpha=1 / n_rows)
         ctx.save_for_backward(grad_hidden, grad_weight)
         ctx.n_rows = n_rows
-        return total / n_rows
+        return _negative_log(probability, hidden, compute_weight, targets, buffer).mean()
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         grad_hidden, grad_weight = ctx.saved_tensors
-        scale = grad / ctx.n_rows
-        return (
-            None if grad_hidden is None else grad_hidden * scale.to(grad_hidden.dtype),
-            None if grad_weight is None else grad_weight * scale,
-            None,
-            None,
-        )
+        if grad_hidden is not None:
+            grad_hidden = grad_hidden * (grad / ctx.n_rows).to(grad_hidden.dtype)
+        # a loss that is not scaled comes with 1, which spares a pass over a large catalogue
+        if grad_weight is not None and (grad.device.type != "cpu" or grad.item() != 1):
+            grad_weight = grad_weight * grad
+        return grad_hidden, grad_weight, None, None
+
+
+def _negative_log(
+    probability: torch.Tensor,
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    targets: torch.Tensor,
+    buffer: torch.Tensor,
+) -> torch.Tensor:
+    """``-log(probability)`` of each target, [T]; from the scores where the probability underflowed.
+
+    Args:
+        probability: of each target, [T]. Its logarithm is exact to rounding unless it underflowed.
+        hidden: representations, [T, D].
+        weight: item embeddings in the precision of ``hidden``, [n_items, D].
+        targets: item ids, [T].
+        buffer: room for some rows of scores, at least ``n_items`` wide.
+    """
+    losses = probability.log().neg_()
+    underflowed = (probability < torch.finfo(probability.dtype).tiny).nonzero().squeeze(1)
+    for rows in underflowed.split(buffer.shape[0]):
+        logits = torch.mm(hidden[rows], weight.t(), out=buffer[: len(rows), : weight.shape[0]])
+        scores = logits.to(probability.dtype)
+        at_target = scores.gather(1, targets[rows].unsqueeze(1)).squeeze(1)
+        losses[rows] = torch.logsumexp(scores, 1) - at_target
+    return losses
 
 
 def linear_cross_entropy(

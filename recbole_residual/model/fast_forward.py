@@ -5,13 +5,12 @@ The same network with the same parameters; what is saved:
 - no work on padding: tokens of a batch are packed, only attention sees [B, L];
 - one product for query, key and value, and one fused operation where RecBole's modules chain
   several (GELU, mask and scale of the attention scores, residual and dropout);
-- dropout masks from 16 random bits per element. torch draws one number per element on a CPU, which
-  costs more than the products of the network. The share that is dropped is p to within 2**-17.
+- attention in pieces that fit into the cache (:mod:`~recbole_residual.model.causal_attention`);
+- cheap dropout masks (:mod:`~recbole_residual.model.dropout`).
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import torch
@@ -28,6 +27,8 @@ from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
 from recbole_residual.model.architecture.stream import RESIDUAL_STREAM
+from recbole_residual.model.causal_attention import causal_attention
+from recbole_residual.model.dropout import keep_mask
 from recbole_residual.model.residual import Scaling, residual_factor
 
 _PARTS = (
@@ -69,24 +70,6 @@ def can_run_fast(model: nn.Module) -> bool:
         )
         for module in model.modules()
     )
-
-
-def keep_mask(shape: Any, p: float, like: torch.Tensor) -> torch.Tensor:
-    """What dropout multiplies with: 0 with probability p, else 1 / (1 - p).
-
-    Args:
-        shape: shape of the mask.
-        p: share that is dropped, below 1.
-        like: tensor whose device and precision the mask takes.
-    """
-    mask = torch.empty(shape, dtype=like.dtype, device=like.device)
-    if like.device.type != "cpu":
-        return mask.bernoulli_(1 - p).div_(1 - p)
-    levels = 2**16
-    kept = min(max(round((1 - p) * levels), 1), levels - 1)
-    words = torch.empty(-(-mask.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    bits = words.view(torch.int16)[: mask.numel()].view(mask.shape)
-    return torch.lt(bits, kept - levels // 2, out=mask).mul_(levels / kept)
 
 
 class _Pack(torch.autograd.Function):
@@ -195,31 +178,18 @@ def _attention(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tens
         torch.cat([linear.weight for linear in linears]),
         torch.cat([linear.bias for linear in linears]),
     )
-    qkv = packing.unpack(qkv).view(batch, length, 3, heads, width).permute(2, 0, 3, 1, 4)
+    qkv = packing.unpack(qkv).view(batch, length, 3, heads, width)
     p = block.attn_dropout.p if block.training else 0.0
     if hidden.device.type == "cpu" and p > 0:
-        context = _causal_attention(qkv, p)
+        context = causal_attention(qkv, p)
     else:
         # padding comes last, so the causal mask hides it from every item
-        query, key, value = qkv.unbind(0)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         context = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
-    context = context.transpose(1, 2).reshape(batch * length, heads * width)
+        context = context.transpose(1, 2)
+    context = context.reshape(batch * length, heads * width)
     branch = block.dense(packing.pack(context))
     return _add_and_norm(branch, hidden, block, block.out_dropout)
-
-
-def _causal_attention(qkv: torch.Tensor, p: float) -> torch.Tensor:
-    """Attention with dropout on its weights, [3, B, H, L, W] -> [B, H, L, W].
-
-    torch's fused attention knows no dropout on a CPU and would draw it one number at a time.
-    """
-    _, batch, heads, length, width = qkv.shape
-    query, key, value = qkv.reshape(3, batch * heads, length, width).unbind(0)
-    mask = torch.full((length, length), -math.inf, dtype=qkv.dtype).triu_(1)
-    scores = torch.baddbmm(mask, query, key.transpose(1, 2), alpha=1 / math.sqrt(width))
-    weights = torch.softmax(scores, dim=-1)
-    weights = weights * keep_mask(weights.shape, p, weights)
-    return torch.bmm(weights, value).view(batch, heads, length, width)
 
 
 def _feed_forward(block: Any, hidden: torch.Tensor) -> torch.Tensor:

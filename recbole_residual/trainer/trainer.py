@@ -24,7 +24,9 @@ from recbole_residual.checkpoint.writing import (
 from recbole_residual.compat import tensorboard_under
 from recbole_residual.errors import ModelError, NaNScoreError, WriteError
 from recbole_residual.evaluator import register
+from recbole_residual.model.objective import trains_at_all_positions
 from recbole_residual.trainer.epoch_log import FILE_ONLY, EpochLog, Validation
+from recbole_residual.trainer.optimizer import fused
 from recbole_residual.trainer.random_state import random_state, restore_random_state
 
 if TYPE_CHECKING:
@@ -53,6 +55,11 @@ class ResidualTrainerMixin(_Parent):
         self._epoch = -1
         self._validation: tuple[int, float, dict[str, float]] | None = None
         self._said_nan = False
+
+    def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
+        """RecBole's optimizer; with its fused step, unless the numbers are to be RecBole's own."""
+        optimizer = super()._build_optimizer(**kwargs)
+        return fused(optimizer) if trains_at_all_positions(self.config) else optimizer
 
     # Training ----------------------------------------------------------------------------------
 

@@ -19,11 +19,12 @@ def fused(optimizer: Optimizer) -> Optimizer:
     Args:
         optimizer: of RecBole; anything but Adam and AdamW comes back as it is.
     """
+    kind = type(optimizer)
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
-    if type(optimizer) not in (Adam, AdamW) or not _has_fused_step(parameters):
+    if (kind is not Adam and kind is not AdamW) or not _has_fused_step(parameters):
         return optimizer
     groups = [{**group, "fused": True} for group in optimizer.param_groups]
-    return type(optimizer)(groups, fused=True)
+    return kind(groups, fused=True)  # type: ignore[call-arg]
 
 
 def _has_fused_step(parameters: list[torch.Tensor]) -> bool:

@@ -14,6 +14,7 @@ bytes that unpack to more than memory holds), tensors larger than the file that 
 
 from __future__ import annotations
 
+import collections
 import io
 import os
 import pickle
@@ -143,6 +144,7 @@ _TENSOR_NAMES: dict[str, Any] = {
     "torch._utils._rebuild_sparse_tensor": SealedFunction(_sparse),
     "torch.serialization._get_layout": SealedFunction(_Layout),
     "torch.Size": torch.Size,
+    "collections.OrderedDict": collections.OrderedDict,  # a state_dict; a tensor's backward hooks
 }
 
 

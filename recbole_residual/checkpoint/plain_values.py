@@ -80,12 +80,15 @@ def _array_to_plain(value: np.ndarray) -> dict[str, Any]:
         return {KIND: "list array", "items": to_plain(value.tolist()), "dtype": value.dtype.str}
     # torch knows no unsigned numbers of more than 8 bits in every release
     content = value.astype(np.int64) if value.dtype.kind == "u" else value
-    native = np.ascontiguousarray(content).astype(content.dtype.newbyteorder("="))
+    native = np.array(content, dtype=content.dtype.newbyteorder("="), order="C")
     return {KIND: "array", "tensor": torch.from_numpy(native), "dtype": value.dtype.str}
 
 
 def _array(plain: dict[str, Any]) -> np.ndarray:
-    return plain["tensor"].cpu().numpy().astype(np.dtype(plain["dtype"]))
+    dtype = np.dtype(plain["dtype"])
+    if dtype.kind not in "biufc":
+        raise ValueError(f"it says that it holds {dtype}.")
+    return plain["tensor"].cpu().numpy().astype(dtype)
 
 
 def _list_array(plain: dict[str, Any]) -> np.ndarray:

@@ -9,7 +9,6 @@ file that needs more is refused with the name of what it wanted.
 from __future__ import annotations
 
 import codecs
-import collections
 import enum
 import functools
 import importlib
@@ -121,7 +120,6 @@ def _numpy_scalar(dtype: _NumpyKind, data: Union[bytes, str]) -> Any:
 
 
 _ALLOWED: dict[str, Any] = {
-    "collections.OrderedDict": collections.OrderedDict,
     "builtins.set": set,
     "builtins.frozenset": frozenset,
     "builtins.complex": complex,

@@ -7,7 +7,6 @@ own checkpoints, which are pickles, are read by :mod:`recbole_residual.checkpoin
 
 from __future__ import annotations
 
-import collections
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, cast
@@ -83,7 +82,7 @@ def load_checkpoint(path: PathLike, map_location: Any = "cpu") -> dict[str, Any]
     if not path.is_file():
         raise FileNotFoundError(f"there is no checkpoint {str(path)!r}.")
     try:
-        state = from_plain(read_archive(path, _lookup, map_location))
+        state = from_plain(read_archive(path, _no_name, map_location))
     except Exception as error:  # a broken file fails in as many ways as there are bytes
         raise CheckpointError(
             f"{str(path)!r} is not a checkpoint of recbole_residual, or is broken: {error}"
@@ -96,7 +95,5 @@ def load_checkpoint(path: PathLike, map_location: Any = "cpu") -> dict[str, Any]
     return state
 
 
-def _lookup(module: str, name: str) -> Any:
-    if (module, name) == ("collections", "OrderedDict"):
-        return collections.OrderedDict
+def _no_name(module: str, name: str) -> Any:
     raise UntrustedCheckpointError(f"{module}.{name}")

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from recbole_residual.checkpoint.writing import load_checkpoint, save_checkpoint
-from recbole_residual.errors import CheckpointError
+from recbole_residual.errors import CheckpointError, WriteError
 
 
 def test_what_is_saved_comes_back_plain(tmp_path: Path) -> None:
@@ -102,3 +102,19 @@ def test_a_kill_while_saving_leaves_a_whole_file(tmp_path: Path) -> None:
     process.stdout.close()
     state = load_checkpoint(path)
     assert torch.equal(state["weights"], torch.full((400_000,), float(state["n"])))
+
+
+def test_a_disk_that_fills_up_is_one_message_and_the_old_file_stays(tmp_path: Path) -> None:
+    """A true one, as far as a process can have it: its files may not grow beyond a size."""
+    resource = pytest.importorskip("resource")
+    path = tmp_path / "c.pth"
+    save_checkpoint(path, {"n": 1})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(WriteError, match=r"c\.pth cannot be written: File too large"):
+            save_checkpoint(path, {"n": 2, "weights": torch.ones(1_000_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert load_checkpoint(path)["n"] == 1
+    assert [entry.name for entry in tmp_path.iterdir()] == ["c.pth"]

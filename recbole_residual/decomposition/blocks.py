@@ -170,6 +170,27 @@ class _FeedForwardTap(_Tap):
         )
 
 
+class _ItemSequence:
+    """Forward hook on the item embedding: the last item sequence that went through it."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._name = type(model).__name__
+        self._item_seq: torch.Tensor | None = None
+
+    def __call__(self, module: nn.Module, args: tuple[torch.Tensor, ...], output: object) -> None:
+        if args[0].dim() == 2:
+            self._item_seq = args[0]
+
+    def mask(self) -> torch.Tensor:
+        """Positions with an item, [B, L]."""
+        if self._item_seq is None:
+            raise ModelError(
+                f"{self._name} hands no attention mask to its blocks and has no item_embedding to "
+                "read the item sequence from: valid positions are unknown."
+            )
+        return self._item_seq != 0
+
+
 @contextmanager
 def tapped(
     model: nn.Module,
@@ -193,43 +214,23 @@ def tapped(
     if on_feed_forward is not None and any(layer.feed_forward is None for layer in layers):
         raise ModelError(f"{type(model).__name__} has a layer without a feed-forward block.")
     masks: dict[int, torch.Tensor] = {}
-    item_seq: list[torch.Tensor] = []
+    items = _ItemSequence(model)
 
-    def keep_item_seq(module: nn.Module, args: tuple[torch.Tensor, ...], output: object) -> None:
-        if args[0].dim() == 2:
-            item_seq[:] = [args[0]]
-
-    def item_mask() -> torch.Tensor:
-        if not item_seq:
-            raise ModelError(
-                f"{type(model).__name__} hands no attention mask to its blocks and has no "
-                "item_embedding to read the item sequence from: valid positions are unknown."
-            )
-        return item_seq[0] != 0
-
-    def attention_sink(index: int) -> Callable[[AttentionState], None]:
-        def sink(state: AttentionState) -> None:
-            masks[index] = state.mask
-            on_attention(index, state)
-
-        return sink
+    def keep_mask(index: int, state: AttentionState) -> None:
+        masks[index] = state.mask
+        on_attention(index, state)
 
     handles: list[Any] = []
     try:
         embedding = getattr(model, "item_embedding", None)
         if isinstance(embedding, nn.Module):
-            handles.append(embedding.register_forward_hook(keep_item_seq))
+            handles.append(embedding.register_forward_hook(items))
         for index, layer in enumerate(layers):
-            handles.append(_AttentionTap(layer.attention, attention_sink(index), item_mask))
+            handles.append(_AttentionTap(layer.attention, partial(keep_mask, index), items.mask))
             if on_feed_forward is not None:
                 assert layer.feed_forward is not None
-                handles.append(
-                    _FeedForwardTap(
-                        layer.feed_forward,
-                        partial(on_feed_forward, index),
-                        partial(masks.__getitem__, index),
-                    )
-                )
+                report, mask = partial(on_feed_forward, index), partial(masks.__getitem__, index)
+                handles.append(_FeedForwardTap(layer.feed_forward, report, mask))
         yield
     finally:
         for handle in handles:

@@ -44,10 +44,10 @@ def recent_positions(mask: torch.Tensor, recent: int) -> RecentPositions:
         recent: how many, K.
 
     Example:
-        >>> found = recent_positions(torch.tensor([[True, True, False], [True, True, True]]), 3)
-        >>> found.index.tolist()
+        >>> recent = recent_positions(torch.tensor([[True, True, False], [True, True, True]]), 3)
+        >>> recent.index.tolist()
         [[0, 0, 1], [0, 1, 2]]
-        >>> found.valid.tolist()
+        >>> recent.valid.tolist()
         [[False, True, True], [True, True, True]]
     """
     numbered = torch.arange(mask.shape[1], device=mask.device).expand_as(mask)

@@ -177,7 +177,7 @@ def observe(
         >>> from recbole.model.layers import TransformerEncoder
         >>> encoder = TransformerEncoder(n_layers=2, hidden_size=8, inner_size=16).eval()
         >>> causal = torch.triu(torch.full((3, 3), -10000.0), diagonal=1)[None, None]
-        >>> with observe(encoder, lambda seen: print(seen.ratios.shape, seen.ratios[..., 0].max())):
+        >>> with observe(encoder, lambda d: print(d.ratios.shape, d.ratios[..., 0].max())):
         ...     _ = encoder(torch.randn(5, 3, 8), causal)
         torch.Size([2, 3, 5, 3]) tensor(0.)
     """

@@ -110,9 +110,9 @@ def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tens
                 taken[index, rows.where] = gained_norm(mixing, norm)
                 kept[index, rows.where] = gained_norm(own, norm)
                 continue
-            part = own if stage == "res" else rows(branch) - not_own
+            preserving = own if stage == "res" else rows(branch) - not_own
             taken[index, rows.where] = mixing_norm
-            kept[index, rows.where] = torch.linalg.vector_norm(part, dim=-1)
+            kept[index, rows.where] = torch.linalg.vector_norm(preserving, dim=-1)
     ratios = mixing_ratio(taken, kept).view(-1, n_batch, n_positions)
     return ratios.masked_fill_(~state.mask, 0)
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pandas as pd
 import torch
 
 from recbole_residual.decomposition.masks import recent_positions
+from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.errors import ModelError
-
-if TYPE_CHECKING:
-    from recbole_residual.decomposition.result import Decomposition
 
 RECENT = 15
 """Number of positions in the heatmaps of the papers."""
@@ -36,29 +32,31 @@ class RecentMap:
         self._contributions = torch.zeros(0)
         self._attention = torch.zeros(0)
 
-    def update(self, seen: Decomposition) -> None:
+    def update(self, decomposition: Decomposition) -> None:
         """Add the maps of one batch, those of all positions or of at least ``recent`` ones.
 
         Raises:
             ValueError: if it holds no maps or too few positions, or other layers than before.
         """
-        if seen.contributions is None or seen.attention is None or seen.map_mask is None:
+        contributions, attention = decomposition.contributions, decomposition.attention
+        map_mask = decomposition.map_mask
+        if contributions is None or attention is None or map_mask is None:
             raise ModelError("There are no maps in this decomposition: ask for maps=True.")
-        if seen.map_mask.shape[1] < min(self.recent, seen.mask.shape[1]):
+        if map_mask.shape[1] < min(self.recent, decomposition.mask.shape[1]):
             raise ModelError(
-                f"The maps hold {seen.map_mask.shape[1]} recent positions, {self.recent} are "
+                f"The maps hold {map_mask.shape[1]} recent positions, {self.recent} are "
                 f"needed: ask for recent={self.recent}."
             )
-        positions = recent_positions(seen.map_mask, self.recent)
+        positions = recent_positions(map_mask, self.recent)
         valid = positions.valid[:, :, None] & positions.valid[:, None, :]
         rows = torch.arange(len(valid), device=valid.device)[:, None, None]
         where = (slice(None), rows, positions.index[:, :, None], positions.index[:, None, :])
         self._add(
-            seen.layers,
-            seen.last_position,
+            decomposition.layers,
+            decomposition.last_position,
             valid.sum(dim=0).double(),
-            (seen.contributions[where] * valid).double().sum(dim=1),
-            (seen.attention[where] * valid).double().sum(dim=1),
+            (contributions[where] * valid).double().sum(dim=1),
+            (attention[where] * valid).double().sum(dim=1),
         )
 
     def merge(self, other: RecentMap) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import pandas as pd
 import torch
 
 from recbole_residual.decomposition.masks import positions_from_end
 from recbole_residual.errors import ModelError
-
-if TYPE_CHECKING:
-    from recbole_residual.decomposition.result import Decomposition
 
 POSITION_GROUPS = ("all", "last", "last-1", "last-2")
 """Every valid position, and the last three of them counted from the end."""
@@ -20,6 +17,25 @@ BIN_WIDTH = 1e-4
 """Width of the histogram behind the median: the median is off by at most half of it."""
 
 _N_BINS = round(1 / BIN_WIDTH) + 1  # centred on 0, BIN_WIDTH, ..., 1, so that 0 and 1 are exact
+
+
+class LabelledRatios(Protocol):
+    """What of a :class:`~recbole_residual.decomposition.result.Decomposition` is counted here."""
+
+    @property
+    def layers(self) -> tuple[str, ...]: ...
+
+    @property
+    def stages(self) -> tuple[str, ...]: ...
+
+    @property
+    def ratios(self) -> torch.Tensor: ...
+
+    @property
+    def mask(self) -> torch.Tensor: ...
+
+    @property
+    def last_position(self) -> str: ...
 
 
 class RatioStatistics:
@@ -31,12 +47,12 @@ class RatioStatistics:
 
     Example:
         >>> from recbole_residual.decomposition import Decomposition
-        >>> seen = Decomposition(
+        >>> decomposition = Decomposition(
         ...     layers=("1",), stages=("gate",), mask=torch.tensor([[True, True, False]]),
         ...     ratios=torch.tensor([[[[0.0, 0.5, 0.0]]]]),
         ... )
         >>> statistics = RatioStatistics()
-        >>> statistics.update(seen)
+        >>> statistics.update(decomposition)
         >>> frame = statistics.to_frame()
         >>> frame[(frame.layer == "1") & (frame.position == "all")][["statistic", "value"]].values
         array([['mean', 0.25],
@@ -54,7 +70,7 @@ class RatioStatistics:
         self._square = torch.zeros(0)
         self._histogram = torch.zeros(0)
 
-    def _adopt(self, other: Decomposition | RatioStatistics) -> None:
+    def _adopt(self, other: LabelledRatios | RatioStatistics) -> None:
         labels = (other.layers, other.stages, other.last_position)
         if self.last_position is None:
             self.layers, self.stages, self.last_position = labels
@@ -65,19 +81,20 @@ class RatioStatistics:
                 "at the last position must be the same."
             )
 
-    def update(self, seen: Decomposition) -> None:
+    def update(self, decomposition: LabelledRatios) -> None:
         """Add the ratios of one batch.
 
         Raises:
             ValueError: if its layers or stages are not those seen before, or a ratio is not in
                 [0, 1] (a NaN, for instance).
         """
-        self._adopt(seen)
-        from_end = positions_from_end(seen.mask)
+        self._adopt(decomposition)
+        mask = decomposition.mask
+        from_end = positions_from_end(mask)
         batches = []
         for group in range(len(POSITION_GROUPS)):
-            chosen = seen.mask if group == 0 else seen.mask & (from_end == group - 1)
-            batches.append(_moments(seen.ratios[:, :, chosen]))
+            chosen = mask if group == 0 else mask & (from_end == group - 1)
+            batches.append(_moments(decomposition.ratios[:, :, chosen]))
         count, mean, square, histogram = (torch.stack(tensors) for tensors in zip(*batches))
         self._merge(count, mean, square, histogram)
 
@@ -132,10 +149,10 @@ class RatioStatistics:
         return host
 
     def _summary(self, where: tuple[int, slice, int]) -> dict[str, float]:
-        parts = list(zip(self._count[where], self._mean[where], self._square[where]))
-        count, mean, square = parts[0]
-        for part in parts[1:]:
-            count, mean, square = _combine((count, mean, square), part)
+        by_layer = list(zip(self._count[where], self._mean[where], self._square[where]))
+        count, mean, square = by_layer[0]
+        for moments in by_layer[1:]:
+            count, mean, square = _combine((count, mean, square), moments)
         if not count:
             mean = square = count.double() * float("nan")
         return {

@@ -184,7 +184,8 @@ def decompose_dataset(
         if stages_of(model) == GATE_STAGES:
             result.statistics.update(decompose(model, interaction, stages))
             continue
-        seen = decompose(model, interaction, stages, maps=True, recent=result.recent_map.recent)
-        result.statistics.update(seen)
-        result.recent_map.update(seen)
+        recent = result.recent_map.recent
+        decomposition = decompose(model, interaction, stages, maps=True, recent=recent)
+        result.statistics.update(decomposition)
+        result.recent_map.update(decomposition)
     return result

@@ -10,6 +10,7 @@ import torch
 from recbole.data.interaction import Interaction
 from recbole.evaluator.collector import Collector, DataStruct
 
+from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import HistoryMaskedError, NotObservedError
 from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.evaluator.observation import Observation
@@ -91,6 +92,7 @@ class ResidualCollector(Collector):
         rec.target_rank: rank of the target under the alpha in force, [P].
         rec.position_rank: its rank read at L, L-1, L-2, L-3 at alpha = 1, 0 where there is no such
             position, [P, 4].
+        rec.mixing_stages: names of the columns of the next two, a tuple.
         rec.mixing_ratio, rec.mixing_ratio_last, rec.mixing_positions: see
             :class:`~recbole_residual.evaluator.observation.SequenceRatios`.
         eval.user, eval.target, eval.sequence_length, eval.score_row: with ``export_per_user``, [P].
@@ -167,6 +169,7 @@ class ResidualCollector(Collector):
         )
         if self._ratios:
             ratios = observation.take_ratios(rows)
+            self.data_struct.set("rec.mixing_stages", stages_of(observation.model))
             self.data_struct.update_tensor("rec.mixing_ratio", ratios.mean)
             self.data_struct.update_tensor("rec.mixing_ratio_last", ratios.last)
             self.data_struct.update_tensor("rec.mixing_positions", ratios.n_positions)

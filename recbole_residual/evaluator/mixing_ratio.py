@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from recbole.evaluator.collector import DataStruct
 
-from recbole_residual.decomposition.stages import ATTENTION_STAGES, GATE_STAGES, stages_of
+from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.evaluator import base_metric
 
 
@@ -34,13 +34,15 @@ class MixingRatio(base_metric.SequenceMetric):
     positions of all sequences and over layers; the same with ``_last`` over last positions and
     layers. Greater is better: a position aggregates others instead of keeping itself.
 
-    GRU4RecResidual has one stage of its own in their place: ``mixingratio_gate``.
+    GRU4RecResidual has one stage of its own in their place: ``mixingratio_gate``. A model that
+    names other stages in ``mixing_stages`` has those.
 
     For BERT4Rec the last position holds [MASK]; its ratio does not speak of the last item.
 
     Example:
         >>> import torch
         >>> data = DataStruct()
+        >>> data.set("rec.mixing_stages", ("attn", "res", "ln"))
         >>> data.set("rec.mixing_ratio", torch.tensor([[0.8, 0.3, 0.3], [0.5, 0.0, 0.0]]))
         >>> data.set("rec.mixing_ratio_last", torch.tensor([[0.9, 0.4, 0.4], [0.7, 0.2, 0.2]]))
         >>> data.set("rec.mixing_positions", torch.tensor([2, 1]))
@@ -49,7 +51,12 @@ class MixingRatio(base_metric.SequenceMetric):
         (0.7, 0.3)
     """
 
-    metric_need = ["rec.mixing_ratio", "rec.mixing_ratio_last", "rec.mixing_positions"]
+    metric_need = [
+        "rec.mixing_stages",
+        "rec.mixing_ratio",
+        "rec.mixing_ratio_last",
+        "rec.mixing_positions",
+    ]
 
     @classmethod
     def result_keys(cls, topk: Sequence[int], model: Any = None) -> list[str]:
@@ -59,11 +66,13 @@ class MixingRatio(base_metric.SequenceMetric):
     def per_sequence(self, dataobject: DataStruct) -> dict[str, np.ndarray]:
         """Mean over a sequence's positions and layers, and the last position's over layers."""
         columns = np.concatenate(
-            [dataobject.get(name).numpy() for name in self.metric_need[:2]], axis=1
+            [
+                dataobject.get(name).numpy()
+                for name in ("rec.mixing_ratio", "rec.mixing_ratio_last")
+            ],
+            axis=1,
         )
-        # a GRU is told by having one stage: results may be read without the model
-        stages = GATE_STAGES if columns.shape[1] == 2 * len(GATE_STAGES) else ATTENTION_STAGES
-        return dict(zip(_keys(stages), columns.T))
+        return dict(zip(_keys(dataobject.get("rec.mixing_stages")), columns.T))
 
     def calculate_metric(self, dataobject: DataStruct) -> Mapping[str, float]:
         """Means over positions: a long sequence weighs more than a short one, except at last."""

@@ -167,7 +167,15 @@ def test_an_evaluation_that_broke_off_leaves_nothing_behind(session: Sessions) -
         (["HRLI"], {"rec.last_rank"}),
         (["HRL2I"], {"rec.last_but_one_rank"}),
         (["RecoveryRate"], {"rec.target_rank", "rec.position_rank"}),
-        (["MixingRatio"], {"rec.mixing_ratio", "rec.mixing_ratio_last", "rec.mixing_positions"}),
+        (
+            ["MixingRatio"],
+            {
+                "rec.mixing_stages",
+                "rec.mixing_ratio",
+                "rec.mixing_ratio_last",
+                "rec.mixing_positions",
+            },
+        ),
     ],
 )
 def test_only_what_the_metrics_need_is_kept(
@@ -176,6 +184,20 @@ def test_only_what_the_metrics_need_is_kept(
     opened = session(metrics=metrics)
     evaluate(opened)
     assert set(opened.trainer.evaluator.evaluated._data_dict) == kept
+
+
+@pytest.mark.parametrize("stages", [("attn", "ln"), ("ln",), ("res", "ffn", "attn", "ffn_ln")])
+def test_ratios_are_labelled_with_the_stages_that_were_computed(
+    session: Sessions, stages: tuple[str, ...]
+) -> None:
+    opened = session(metrics=["MixingRatio"])
+    expected = evaluate(opened)
+    opened.model.mixing_stages = stages
+    result = evaluate(opened)
+    assert list(result) == [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in stages]
+    shared = [key for key in result if key in expected]
+    assert shared
+    assert [result[key] for key in shared] == [expected[key] for key in shared]
 
 
 @settings(deadline=None, max_examples=25)

@@ -94,6 +94,7 @@ class MixingRatioTester(MetricTester):
         generator = torch.Generator().manual_seed(seed)
         shape = (n, len(ATTENTION_STAGES))
         return {
+            "rec.mixing_stages": ATTENTION_STAGES,
             "rec.mixing_ratio": torch.rand(shape, generator=generator, dtype=torch.float64),
             "rec.mixing_ratio_last": torch.rand(shape, generator=generator, dtype=torch.float64),
             "rec.mixing_positions": torch.randint(1, 9, (n,), generator=generator),
@@ -162,7 +163,10 @@ def test_random_input(tester: MetricTester, n: int, seed: int) -> None:
 
 @every_metric
 def test_nothing_evaluated_gives_nan(tester: MetricTester) -> None:
-    nothing = {name: value[:0] for name, value in tester.random(5, seed=0).items()}
+    nothing = {
+        name: value[:0] if isinstance(value, torch.Tensor) else value
+        for name, value in tester.random(5, seed=0).items()
+    }
     tester.check(nothing)
     result = tester.made().calculate_metric(tester.struct(nothing))
     sizes = {key: value for key, value in result.items() if key.startswith("recoverybase")}

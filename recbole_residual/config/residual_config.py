@@ -146,6 +146,7 @@ class ResidualConfig(Config):
         return final
 
     def _fill_training_defaults(self, final: dict[str, Any]) -> None:
+        self._fill_data_defaults(final)
         all_positions = getattr(self.model_class, "can_train_at_all_positions", False)
         if final["loss_positions"] == "all" and not all_positions:
             if "loss_positions" in self.external_config_dict:
@@ -179,6 +180,25 @@ class ResidualConfig(Config):
             # RecBole always takes its own ml-100k, also where a folder was named.
             self.final_config_dict["data_path"] = own_copy
         self.final_config_dict["data_path"] = os.path.abspath(self.final_config_dict["data_path"])
+
+    def _fill_data_defaults(self, final: dict[str, Any]) -> None:
+        """Sequential models load what they need, where nobody said which columns (RecBole's default
+        has no time); ready-made rows are trained as they are."""
+        if final["MODEL_TYPE"].name != "SEQUENTIAL":
+            return
+        user, item = final["USER_ID_FIELD"], final["ITEM_ID_FIELD"]
+        ready_made = final.get("benchmark_filename") is not None
+        nobody_said = final["load_col"] == {"inter": ["user_id", "item_id"]}
+        if nobody_said and "load_col" not in self.external_config_dict:
+            last = item + final["LIST_SUFFIX"] if ready_made else final["TIME_FIELD"]
+            final["load_col"] = {"inter": [user, item, last]}
+        if ready_made and final["loss_positions"] == "all":
+            if "loss_positions" in self.external_config_dict:
+                raise ConfigError(
+                    "loss_positions = 'all' does not go with benchmark_filename, whose rows are "
+                    "trained as they are, one target each: loss_positions = 'last'."
+                )
+            final["loss_positions"] = "last"
 
     def _init_device(self) -> None:
         # RecBole overwrites CUDA_VISIBLE_DEVICES with its default; who set it (Ray, a cluster, the

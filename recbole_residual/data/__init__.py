@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from recbole_residual.data.create import create_dataset
 from recbole_residual.data.dataset import SequenceDataset
+from recbole_residual.data.importing import Imported, ImportOptions, import_interactions
 from recbole_residual.data.loader import AllPositionsDataLoader, UnseenItemsEvalDataLoader
 from recbole_residual.data.preparation import Loaders, data_preparation
 from recbole_residual.data.settings import check_settings
@@ -17,6 +18,8 @@ from recbole_residual.data.statistics import (
 __all__ = [
     "AllPositionsDataLoader",
     "DatasetStatistics",
+    "ImportOptions",
+    "Imported",
     "Loaders",
     "SequenceDataset",
     "SplitStatistics",
@@ -25,5 +28,6 @@ __all__ = [
     "create_dataset",
     "data_preparation",
     "dataset_statistics",
+    "import_interactions",
     "split_statistics",
 ]

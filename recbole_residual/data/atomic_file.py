@@ -64,15 +64,29 @@ def read_atomic_file(
             holds something that is no number; with the line and the column.
     """
     table = TextTable(path, separator, encoding)
-    header = read_header(path, separator, encoding)
+    pieces = _read_pieces(table, columns, show_progress)
+    if not pieces or sum(map(len, pieces)) == 0:
+        raise AtomicFileError(path, "has a header but no rows.")
+    frame = {column.field: _joined(pieces, column) for column in columns}
+    for column in columns:
+        if column.is_sequence:
+            frame[column.field] = _split(table, frame[column.field], column, seq_separator)
+    return pd.DataFrame(frame, copy=False)
+
+
+def _read_pieces(
+    table: TextTable, columns: Sequence[Column], show_progress: bool
+) -> list[pd.DataFrame]:
+    header = read_header(table.path, table.separator, table.encoding)
     # every column is parsed, also those that nobody asked for: told to take some of them, pandas
     # lets rows with too many fields pass, and takes the wrong ones
-    kinds = {
-        column.header: "float64" if column.ftype == FeatureType.FLOAT else _TOKEN_DTYPE
-        for column in header
-    }
     wanted = {column.header for column in columns}
-    kinds.update((name, _TOKEN_DTYPE) for name in kinds if name not in wanted)
+    numbers = {
+        column.header
+        for column in header
+        if column.ftype == FeatureType.FLOAT and column.header in wanted
+    }
+    names = [column.header for column in header]
     pieces: list[pd.DataFrame] = []
     with table.open() as (text, raw), warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # a first row that is too long
@@ -81,28 +95,21 @@ def read_atomic_file(
                 text,
                 sep=table.parsed_separator,
                 index_col=False,
-                dtype=kinds,
+                dtype={name: "float64" if name in numbers else _TOKEN_DTYPE for name in names},
                 quoting=csv.QUOTE_NONE,
                 keep_default_na=False,
                 na_values={
-                    name: list(_MISSING_NUMBERS) if kind == "float64" else [""]
-                    for name, kind in kinds.items()
+                    name: list(_MISSING_NUMBERS) if name in numbers else [""] for name in names
                 },
                 float_precision="round_trip",
                 chunksize=ROWS_PER_PIECE,
             )
-            pieces.extend(_with_progress(reader, raw, path, wanted, show_progress))
+            pieces.extend(_with_progress(reader, raw, table.path, wanted, show_progress))
         except UnicodeError as error:
             raise table.not_text(error) from error
         except (ValueError, pd.errors.ParserWarning) as error:  # ParserError is a ValueError
             raise _what_is_wrong(table, header, wanted, error) from error
-    if not pieces or sum(map(len, pieces)) == 0:
-        raise AtomicFileError(path, "has a header but no rows.")
-    frame = {column.field: _joined(pieces, column) for column in columns}
-    for column in columns:
-        if column.is_sequence:
-            frame[column.field] = _split(table, frame[column.field], column, seq_separator)
-    return pd.DataFrame(frame, copy=False)
+    return pieces
 
 
 def _joined(pieces: Sequence[pd.DataFrame], column: Column) -> pd.Series:

@@ -11,6 +11,7 @@ from recbole.data.dataset import Dataset
 from recbole.model.general_recommender import BPR
 from recbole.model.sequential_recommender import SASRec
 
+from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import (
     AllPositionsDataLoader,
     SequenceDataset,
@@ -19,6 +20,7 @@ from recbole_residual.data import (
     data_preparation,
     dataset_statistics,
 )
+from recbole_residual.errors import ConfigError, DataError
 from tests.data.conftest import random_inter, write_inter
 
 
@@ -118,3 +120,40 @@ def test_evaluation_sees_the_latest_items_of_a_long_history(make_config):
     for items, position in zip(rows["item_id_list"], rows.positions):
         before = torch.arange(int(position) - 3, int(position))
         assert items.tolist() == dataset.sequences.at("item_id", before).tolist()
+
+
+def resolved(tmp_path, **values):
+    given = {"data_path": str(tmp_path), "show_progress": False, **values}
+    return ResidualConfig("SASRecResidual", "tiny", None, given)
+
+
+def test_times_are_loaded_without_being_asked_for(tmp_path, inter):
+    config = resolved(tmp_path)
+    assert create_dataset(config).statistics.interactions == len(inter)
+    assert config["load_col"] == {"inter": ["user_id", "item_id", "timestamp"]}
+    again = ResidualConfig("SASRecResidual", "tiny", None, config.to_plain())
+    assert create_dataset(again).statistics.interactions == len(inter)
+
+
+def test_named_columns_are_loaded_without_being_asked_for(tmp_path, inter):
+    names = {"user_id": "visitor", "timestamp": "when"}
+    write_inter(tmp_path, "tiny", inter.rename(columns=names))
+    path = tmp_path / "tiny" / "tiny.inter"
+    path.write_text(path.read_text().replace("when:token", "when:float", 1))
+    config = resolved(tmp_path, USER_ID_FIELD="visitor", TIME_FIELD="when")
+    assert create_dataset(config).statistics.interactions == len(inter)
+
+
+def test_no_time_is_one_message(tmp_path, inter):
+    write_inter(tmp_path, "tiny", inter.drop(columns="timestamp"))
+    with pytest.raises(DataError, match="no column 'timestamp' was loaded"):
+        create_dataset(resolved(tmp_path))
+
+
+def test_ready_made_rows_are_trained_as_they_are(tmp_path):
+    names = ["train", "valid", "test"]
+    config = resolved(tmp_path, benchmark_filename=names)
+    assert config["loss_positions"] == "last"
+    assert config["load_col"] == {"inter": ["user_id", "item_id", "item_id_list"]}
+    with pytest.raises(ConfigError, match="benchmark_filename"):
+        resolved(tmp_path, benchmark_filename=names, loss_positions="all")

@@ -155,16 +155,9 @@ def import_interactions(
     if item_names is not None:
         named = _names(item_names, item, set(rows["item"]), options)
         notes += (f"{len(named):,} of {rows['item'].nunique():,} items have a name",)
-    done = Imported(
-        stem.name,
-        Path(data_path),
-        _write_all(stem, rows, named, in_words(source)),
-        rows["user"].nunique(),
-        rows["item"].nunique(),
-        len(rows),
-        dropped,
-        notes,
-    )
+    files = _write_all(stem, rows, named, in_words(source))
+    counts = (rows["user"].nunique(), rows["item"].nunique(), len(rows))
+    done = Imported(stem.name, Path(data_path), files, *counts, dropped, notes)
     _log(done, in_words(source))
     return done
 

@@ -13,7 +13,7 @@ from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data.download import dataset_url
 from recbole_residual.errors import ResidualError
 from recbole_residual.probe import ProbeResult
-from recbole_residual.probe.run_probes import run_probes
+from recbole_residual.probe.all_probes import run_probes
 from recbole_residual.report.writing import write_report
 from recbole_residual.run.evaluation import has_rows
 from recbole_residual.run.folder import RunFolder

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recbole_residual.errors import ProbeDataError
+    from recbole_residual.probe.all_probes import run_probes
     from recbole_residual.probe.alpha_selection import (
         DEFAULT_EPSILONS,
         AlphaChoice,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from recbole_residual.probe.inside_model import Internals, internals
     from recbole_residual.probe.reliance_table import RelianceTable, reliance
     from recbole_residual.probe.result import ProbeResult
-    from recbole_residual.probe.run_probes import run_probes
     from recbole_residual.probe.shuffles import ShuffleResult, shuffle
 
 _HOME = {
@@ -43,7 +43,7 @@ _HOME = {
     "internals": "probe.inside_model",
     "positions": "probe.by_position",
     "reliance": "probe.reliance_table",
-    "run_probes": "probe.run_probes",
+    "run_probes": "probe.all_probes",
     "select_alpha": "probe.alpha_selection",
     "shuffle": "probe.shuffles",
     "sweep_alpha": "probe.alpha_sweep",

@@ -13,8 +13,8 @@ import pandas as pd
 
 from recbole_residual.files import PROBE_FOLDER
 from recbole_residual.probe import choose_alpha, select_alpha, sweep_alpha
+from recbole_residual.probe.all_probes import UNAVAILABLE
 from recbole_residual.probe.engine.setting import ScalableResiduals, factors_in_text
-from recbole_residual.probe.run_probes import UNAVAILABLE
 from recbole_residual.tune.space import AlphaSearch
 
 FOLDER = "alpha"

@@ -21,6 +21,11 @@ def test_every_name_is_there() -> None:
         probe.sweep  # noqa: B018
 
 
+def test_no_name_is_shadowed_by_a_module() -> None:
+    for name, home in probe._HOME.items():
+        assert not home.endswith(f".{name}"), name
+
+
 def test_importing_the_room_loads_no_torch() -> None:
     code = (
         "import sys; before = 'torch' in sys.modules; import recbole_residual.probe; "

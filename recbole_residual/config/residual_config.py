@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import ast
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 from typing import Any, Union
 
 import recbole
-import yaml
 from recbole.config import Config
+from recbole.evaluator import metric_types
+from recbole.utils import EvaluatorType, ModelType
 
 from recbole_residual.config import checks
+from recbole_residual.config.conflicts import check_conflicts, is_pairwise, scores_every_item
+from recbole_residual.config.keys import BY_MODEL, DERIVED_KEYS, KEYS, Key
+from recbole_residual.config.mappings import MappingKind
 from recbole_residual.config.property_files import properties_dir
+from recbole_residual.config.typed import expand, literal
+from recbole_residual.config.yaml_files import read_yaml
 from recbole_residual.errors import ConfigError
 from recbole_residual.evaluator import (
     check_metrics,
@@ -26,21 +32,6 @@ from recbole_residual.evaluator import (
 from recbole_residual.model.registry import get_model
 
 _RECBOLE_PROPERTIES = Path(recbole.__path__[0]) / "properties"
-
-_DERIVED = frozenset(
-    {
-        "MODEL_TYPE",
-        "MODEL_INPUT_TYPE",
-        "eval_type",
-        "device",
-        "single_spec",
-        "local_rank",
-        "valid_neg_sample_args",
-        "test_neg_sample_args",
-        "valid_metric_bigger",
-    }
-)
-"""Keys that Config computes; a saved configuration leaves them out."""
 
 
 class ResidualConfig(Config):
@@ -74,11 +65,10 @@ class ResidualConfig(Config):
         config_dict: dict[str, Any] | None = None,
     ) -> None:
         self.loaded_files: list[str] = []
+        self.external_config_dict: dict[str, Any] = {}
+        self._file_layers: list[dict[str, Any]] = []
         register_metrics()
-        try:
-            super().__init__(model, dataset, config_file_list, config_dict and dict(config_dict))
-        except (NotImplementedError, RuntimeError, TypeError, KeyError) as error:
-            raise ConfigError(f"RecBole refuses the configuration: {error}") from error
+        super().__init__(model, dataset, config_file_list, config_dict)
         self._check()
 
     # RecBole's steps, each with this package's part -------------------------------------------
@@ -87,56 +77,78 @@ class ResidualConfig(Config):
         return {}
 
     def _load_config_files(self, file_list: Sequence[Any] | None) -> dict[str, Any]:
+        if isinstance(file_list, (str, os.PathLike)):
+            file_list = [file_list]
         merged: dict[str, Any] = {}
         for file in file_list or ():
-            merged.update(self._read_yaml(Path(file), "configuration file"))
+            self._file_layers.append(self._read_yaml(Path(expand(file)), "configuration file"))
+            merged.update(self._file_layers[-1])
         return merged
 
-    def _convert_config_dict(self, config_dict: dict[str, Any]) -> dict[str, Any]:
-        # RecBole evaluates text as Python; literals are all that a configuration needs.
-        return {key: _literal(value) for key, value in config_dict.items()}
+    def _load_variable_config_dict(self, config_dict: Mapping[str, Any] | None) -> dict[str, Any]:
+        # RecBole evaluates text as Python; here each key reads its value, once the model is known.
+        return {str(key): value for key, value in (config_dict or {}).items()}
 
     def _get_model_and_dataset(
         self, model: Union[str, type] | None, dataset: str | None
     ) -> tuple[str, type, str]:
-        model = model if model is not None else self.external_config_dict.get("model")
-        dataset = dataset if dataset is not None else self.external_config_dict.get("dataset")
-        if model is None:
+        model = model or self.external_config_dict.get("model")
+        dataset = dataset or self.external_config_dict.get("dataset")
+        if not model:
             raise ConfigError("no model given: --model=SASRecResidual, for example.")
-        if dataset is None:
+        if not dataset:
             raise ConfigError("no dataset given: --dataset=ml-100k works offline.")
-        if isinstance(model, str):
-            return model, get_model(model), str(dataset)
-        return model.__name__, model, str(dataset)
+        if isinstance(model, type):
+            return model.__name__, model, str(dataset)
+        if not isinstance(model, str):
+            raise ConfigError(f"model = {model!r} is not usable: give a name or a class.")
+        return model, get_model(model), str(dataset)
 
     def _load_internal_config_dict(self, model: str, model_class: type, dataset: str) -> None:
         # RecBole's own reader takes one file per exact model name; a subclass needs its parents'.
-        super()._load_internal_config_dict(model, model_class, dataset)
+        with _refused_by_recbole():
+            super()._load_internal_config_dict(model, model_class, dataset)
         own = properties_dir()
-        recbole_overall = dict(self.internal_config_dict)
+        recbole = dict(self.internal_config_dict)
         self._merge_defaults(own / "overall.yaml")
-        if recbole_overall["eval_args"]["mode"] != "full":
-            # Context-aware models, DIN and DIEN are judged by AUC: no ranking metric fits them.
-            for key in ("metrics", "valid_metric"):
-                self.internal_config_dict[key] = recbole_overall[key]
-        self._recbole_negatives = recbole_overall["train_neg_sample_args"]
         for ancestor in reversed(model_class.__mro__):
             for folder in (_RECBOLE_PROPERTIES / "model", own / "model"):
                 self._merge_defaults(folder / f"{ancestor.__name__}.yaml")
             self.internal_config_dict.update(vars(ancestor).get("config_defaults", {}))
         self._merge_defaults(own / "dataset" / f"{dataset}.yaml")
+        self._keep_evaluation(recbole)
         self.known_keys = checks.known_keys(
-            {**recbole_overall, **self.internal_config_dict}, self.parameters, model_class
+            {**recbole, **self.internal_config_dict}, self.parameters, model_class
         )
 
+    def _keep_evaluation(self, recbole: Mapping[str, Any]) -> None:
+        """RecBole's evaluation, where this package's is not meant for the model: of models that it
+        evaluates by the value of their scores (AUC), and of others than sequential ones where the
+        dataset's split is one by time."""
+        defaults = self.internal_config_dict
+        sequential = defaults["MODEL_TYPE"] == ModelType.SEQUENTIAL
+        by_value = _by_value(recbole["metrics"])
+        if by_value:
+            defaults.update({key: recbole[key] for key in ("metrics", "valid_metric")})
+        if not sequential and (by_value or "GT" in defaults["eval_args"]["split"]):
+            defaults["eval_args"] = recbole["eval_args"]
+        elif by_value:
+            mode = recbole["eval_args"]["mode"]
+            defaults["eval_args"] = {**defaults["eval_args"], "mode": mode}
+
     def _get_final_config_dict(self) -> dict[str, Any]:
-        final = super()._get_final_config_dict()
+        strict = KEYS["strict_config"].read(self.external_config_dict.get("strict_config", True))
+        checks.check_keys(self.external_config_dict, self.known_keys, strict)
+        self.external_config_dict = self._read_external()
+        final = dict(self.internal_config_dict)
+        for name, value in self.external_config_dict.items():
+            final[name] = self._settled(name, self._merged(name, final.get(name), value))
         if "show_progress" not in self.external_config_dict and not _terminal():
             final["show_progress"] = False  # a bar that nobody watches fills a file
-        checks.check_keys(self.external_config_dict, self.known_keys, strict=final["strict_config"])
-        checks.check_types(self.external_config_dict, self.internal_config_dict)
-        checks.check_values(final, self.model_class)
+        checks.check_choices(final, self.model_class)
+        checks.check_metric_names(KEYS["metrics"].read(final["metrics"]))
         self._fill_training_defaults(final)
+        check_conflicts(final, self.model_class, self.external_config_dict)
         if "metrics" not in self.external_config_dict:
             final["metrics"] = [
                 metric
@@ -144,6 +156,52 @@ class ResidualConfig(Config):
                 if metric_problem(metric, final, self.model_class) is None
             ]
         return final
+
+    def _read_external(self) -> dict[str, Any]:
+        """What was given, files first, each value read and mappings merged."""
+        external: dict[str, Any] = {}
+        typed = {
+            name: self._literal(name, value) for name, value in self.variable_config_dict.items()
+        }
+        for layer in (*self._file_layers, typed):
+            for name, value in layer.items():
+                external[name] = self._merged(name, external.get(name), self._read(name, value))
+        return external
+
+    def _literal(self, name: str, value: Any) -> Any:
+        # the table's keys read text by themselves; yaml knows what is text
+        return value if self._key(name) is not None else literal(value)
+
+    def _key(self, name: str) -> Key | None:
+        """The row of the table that speaks of a key of this model, if there is one."""
+        key = KEYS.get(name)
+        if key is None or not key.read_by(self.model_class):
+            return None
+        declared = (
+            name in vars(ancestor).get(names, {})
+            for ancestor in self.model_class.__mro__
+            for names in ("config_defaults", "config_choices")
+        )
+        # a user's own model may call something of its own by the name of RecBole's models
+        return None if key.default is BY_MODEL and any(declared) else key
+
+    def _read(self, name: str, value: Any) -> Any:
+        key = self._key(name)
+        if key is not None:
+            return key.read(value, self.model_class)
+        return checks.read_untabled(name, value, self.internal_config_dict.get(name))
+
+    def _merged(self, name: str, old: Any, new: Any) -> Any:
+        key = self._key(name)
+        if key is not None and isinstance(key.kind, MappingKind):
+            return key.kind.merge(old, new)
+        return new
+
+    def _settled(self, name: str, value: Any) -> Any:
+        key = self._key(name)
+        if key is not None and isinstance(key.kind, MappingKind):
+            return key.kind.settled(value)
+        return value
 
     def _fill_training_defaults(self, final: dict[str, Any]) -> None:
         self._fill_data_defaults(final)
@@ -165,16 +223,19 @@ class ResidualConfig(Config):
             final["transform"] = None
         if final["train_batch_size"] is None:
             final["train_batch_size"] = 128 if final["loss_positions"] == "all" else 2048
-        if final["train_neg_sample_args"] is None:
-            if "loss_type" not in final:  # the model's class decides, and RecBole's default fits it
-                if "train_neg_sample_args" not in self.external_config_dict:
-                    final["train_neg_sample_args"] = self._recbole_negatives
-            elif final["loss_type"] != "CE":
-                final["train_neg_sample_args"] = {"distribution": "uniform", "sample_num": 1}
+        self._fill_negatives(final)
+
+    def _fill_negatives(self, final: dict[str, Any]) -> None:
+        if scores_every_item(final, self.model_class):
+            if self.external_config_dict.get("train_neg_sample_args") is None:
+                final["train_neg_sample_args"] = None
+        elif final["train_neg_sample_args"] is None and is_pairwise(final, self.model_class):
+            final["train_neg_sample_args"] = dict(KEYS["train_neg_sample_args"].default)
 
     def _set_default_parameters(self) -> None:
         self.base_data_path = os.path.abspath(str(self.final_config_dict["data_path"]))
-        super()._set_default_parameters()
+        with _refused_by_recbole():
+            super()._set_default_parameters()
         own_copy = os.path.join(self.base_data_path, self.dataset)
         if "data_path" in self.external_config_dict and os.path.isdir(own_copy):
             # RecBole always takes its own ml-100k, also where a folder was named.
@@ -209,28 +270,26 @@ class ResidualConfig(Config):
             self.final_config_dict["gpu_id"] = ""
         elif not asked and visible is not None:
             self.final_config_dict["gpu_id"] = visible
-        super()._init_device()
+        with _refused_by_recbole():
+            super()._init_device()
         if not asked:  # a later run of this process, or Ray, may want another GPU
             if visible is None:
                 del os.environ["CUDA_VISIBLE_DEVICES"]
             else:
                 os.environ["CUDA_VISIBLE_DEVICES"] = visible
 
+    def _set_train_neg_sample_args(self) -> None:
+        with _refused_by_recbole():
+            super()._set_train_neg_sample_args()
+
+    def _set_eval_neg_sample_args(self, phase: Any) -> None:
+        with _refused_by_recbole():
+            super()._set_eval_neg_sample_args(phase)
+
     # This package's own ------------------------------------------------------------------------
 
     def _read_yaml(self, path: Path, what: str) -> dict[str, Any]:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise ConfigError(f"{what} {str(path)!r} cannot be read: {error.strerror}.") from error
-        try:
-            content = yaml.load(text, Loader=_safe_loader(self.yaml_loader))
-        except yaml.YAMLError as error:
-            raise ConfigError(f"{what} {str(path)!r} is not yaml: {error}") from error
-        if content is None:
-            content = {}
-        if not isinstance(content, dict):
-            raise ConfigError(f"{what} {str(path)!r} is not a list of 'key: value'.")
+        content = read_yaml(path, what, self.yaml_loader)
         self.loaded_files.append(str(path))
         return content
 
@@ -239,6 +298,12 @@ class ResidualConfig(Config):
             self.internal_config_dict.update(self._read_yaml(path, "properties file"))
 
     def _check(self) -> None:
+        bigger = self.external_config_dict.get("valid_metric_bigger")
+        if bigger is not None and bigger != self["valid_metric_bigger"]:
+            raise ConfigError(
+                f"valid_metric_bigger = {bigger!r} cannot be: for {self['valid_metric']} it is "
+                f"{self['valid_metric_bigger']}. It follows from valid_metric; leave it out."
+            )
         check_metrics(self, self.model_class)
         checks.check_valid_metric(self["valid_metric"], result_keys(self))
 
@@ -258,7 +323,9 @@ def plain_settings(final_config_dict: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         final_config_dict: RecBole's dictionary.
     """
-    plain = {key: _plain(value) for key, value in final_config_dict.items() if key not in _DERIVED}
+    plain = {
+        key: _plain(value) for key, value in final_config_dict.items() if key not in DERIVED_KEYS
+    }
     negatives = plain.get("train_neg_sample_args")
     if isinstance(negatives, dict) and negatives.get("distribution") == "none":
         plain["train_neg_sample_args"] = None
@@ -269,24 +336,27 @@ def _terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
-def _literal(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    if value.lower() in ("true", "false"):
-        return value.lower() == "true"
+def _by_value(metrics: Sequence[str]) -> bool:
+    """Whether RecBole evaluates a model by the value of its scores (AUC, ...), not by ranking."""
+    return any(metric_types.get(metric.lower()) == EvaluatorType.VALUE for metric in metrics)
+
+
+@contextmanager
+def _refused_by_recbole() -> Iterator[None]:
+    """RecBole's own errors for a user's value, as this package's."""
     try:
-        return ast.literal_eval(value)
-    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
-        return value
-
-
-def _safe_loader(recbole_loader: type) -> type:
-    """A loader that builds plain values only, with RecBole's reading of numbers like ``1e-3``."""
-
-    class Loader(yaml.SafeLoader):
-        yaml_implicit_resolvers = recbole_loader.yaml_implicit_resolvers  # type: ignore[attr-defined]
-
-    return Loader
+        yield
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        NotImplementedError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ConfigError(f"RecBole refuses the configuration: {error}") from error
 
 
 def _plain(value: Any) -> Any:

@@ -49,8 +49,6 @@ class BERT4RecResidual(ResidualMixin, BERT4Rec):
         and those of RecBole's BERT4Rec.
     """
 
-    config_choices = {"mask_position": MASK_POSITION}
-
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)
         self.mask_position = check_choice("mask_position", config["mask_position"], MASK_POSITION)

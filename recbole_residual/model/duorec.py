@@ -75,8 +75,6 @@ class DuoRec(SASRec):
         and those of RecBole's SASRec.
     """
 
-    config_choices = {"contrast": CONTRAST, "sim": SIM}
-
     def __init__(self, config: Any, dataset: Any) -> None:
         super().__init__(config, dataset)
         contrast = check_choice("contrast", config["contrast"], CONTRAST)

@@ -41,7 +41,6 @@ class SASRecResidual(ResidualMixin, SASRec):
         and those of RecBole's SASRec.
     """
 
-    config_choices = controls.CHOICES
     attention_choices: tuple[str, ...] = controls.ATTENTION
     """Values that :attr:`attention` takes."""
     attention_in_training = "learned"

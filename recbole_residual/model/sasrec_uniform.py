@@ -22,6 +22,5 @@ class SASRecUniform(SASRecResidual):
         those of :class:`SASRecResidual`, ``attention`` always being ``uniform``.
     """
 
-    config_choices = {"attention": ("uniform",)}
     attention_choices = ("uniform",)
     attention_in_training = "uniform"

@@ -73,7 +73,7 @@ def split_files(text: str, exists: Callable[[str], bool] = os.path.isfile) -> li
         exists: whether there is a file of that name.
 
     Example:
-        >>> split_files("my configs/a.yaml b.yaml", exists=lambda name: "/" in name)
+        >>> split_files("my configs/a.yaml b.yaml", exists=lambda name: name == "my configs/a.yaml")
         ['my configs/a.yaml', 'b.yaml']
         >>> split_files("'no such/a.yaml' b.yaml")
         ['no such/a.yaml', 'b.yaml']

@@ -25,12 +25,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from recbole_residual.tune.folder import TuneFolder
+from recbole_residual.tune.folder import FINISHED, TuneFolder
 from recbole_residual.tune.run import tune
 from recbole_residual.tune.shared_reads import SharedReads
 from recbole_residual.tune.space import Space
 from recbole_residual.tune.table import best_trials
-from recbole_residual.tune.trial import FINISHED, Setup, read_test, run_trial
+from recbole_residual.tune.trial import Setup, read_test, run_trial
 
 SECONDS_TO_START = 15
 SPACE = {

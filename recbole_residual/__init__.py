@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from recbole_residual.report.comparison import compare
     from recbole_residual.report.page import Report, report
     from recbole_residual.run.session import Session
-    from recbole_residual.tune.run import TuneResult, benchmark, resume_tune, tune
+    from recbole_residual.tune.result import TuneResult
+    from recbole_residual.tune.run import benchmark, resume_tune, tune
 
 _HOMES = {
     "BERT4RecResidual": "model",
@@ -57,7 +58,7 @@ _HOMES = {
     "SASRecResidual": "model",
     "SASRecUniform": "model",
     "Session": "run.session",
-    "TuneResult": "tune.run",
+    "TuneResult": "tune.result",
     "benchmark": "tune.run",
     "capture": "decomposition",
     "choose_alpha": "probe",

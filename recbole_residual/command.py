@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recbole_residual.config.probe_names import PROBES
-from recbole_residual.errors import ResidualError, UsageError
+from recbole_residual.errors import NothingFinishedError, ResidualError, UsageError
 
 _EPILOG = """\
 Every other option is a key of the configuration, as in RecBole: --key=value.
@@ -108,6 +108,12 @@ def parser(prog: str | None = None) -> argparse.ArgumentParser:
     tune.add_argument("--datasets", nargs="+", metavar="NAME", help="of a benchmark")
     tune.add_argument("--models", nargs="+", metavar="NAME", help="of a benchmark")
     tune.add_argument("--seeds", nargs="+", type=int, metavar="N", help="of a benchmark")
+    tune.add_argument(
+        "--retry_failed",
+        action="store_true",
+        default=None,
+        help="with --resume: try the trials that failed once more",
+    )
     tune.add_argument("--cpus_per_trial", type=float, metavar="X", help="default 1")
     tune.add_argument(
         "--gpus_per_trial", type=float, metavar="X", help="0.25: four on one; default 1 if any"
@@ -123,7 +129,7 @@ _RESOURCES = ("cpus_per_trial", "gpus_per_trial", "max_concurrent", "ray_address
 
 _USED = {
     "train": ("model", "dataset", "config_files"),
-    "resume": ("resume", *_RESOURCES),
+    "resume": ("resume", "retry_failed", *_RESOURCES),
     "probe": ("run", "probes"),
     "report": ("run",),
     "diagnose": ("checkpoint", "trust_checkpoint"),
@@ -249,7 +255,7 @@ def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     from recbole_residual.tune.folder import is_tune_folder
 
     if not is_tune_folder(options.resume):
-        for name in _RESOURCES:
+        for name in (*_RESOURCES, "retry_failed"):
             if getattr(options, name) is not None:
                 raise UsageError(f"--{name} is for a tune or benchmark run, not a single one.")
         print(report(resume(options.resume, keys)["run_folder"]))
@@ -258,7 +264,8 @@ def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
     if keys:
         raise UsageError(f"--{next(iter(keys))} cannot change for a run that exists.")
-    print(resume_tune(options.resume, **_resources(options)))
+    retry = bool(options.retry_failed)
+    _show(resume_tune(options.resume, retry_failed=retry, **_resources(options)))
 
 
 def _probe(options: argparse.Namespace, keys: dict[str, Any]) -> None:
@@ -347,7 +354,7 @@ def _tune(options: argparse.Namespace, keys: dict[str, Any]) -> None:
         scheduler=options.scheduler,
         resources=Resources(**_resources(options)),
     )
-    print(result)
+    _show(result)
 
 
 def _benchmark(options: argparse.Namespace, keys: dict[str, Any]) -> None:
@@ -362,7 +369,13 @@ def _benchmark(options: argparse.Namespace, keys: dict[str, Any]) -> None:
         keys,
         resources=Resources(**_resources(options)),
     )
+    _show(result)
+
+
+def _show(result: Any) -> None:
     print(result)
+    if result.all_failed:
+        raise NothingFinishedError(f"every trial failed; their logs are in {result.folder}/trials.")
 
 
 def _split(names: list[str] | None) -> list[str]:

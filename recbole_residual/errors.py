@@ -214,5 +214,9 @@ class ProbeUnavailableError(ProbeError):
     """The model has nothing that this probe could ask about."""
 
 
+class NothingFinishedError(ResidualError):
+    """Every trial of a search failed."""
+
+
 class RayDiedError(ResidualError):
     """Ray's process on this machine is gone, and every trial with it."""

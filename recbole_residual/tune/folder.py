@@ -15,11 +15,18 @@ from typing import Any, Union
 
 from filelock import FileLock, Timeout
 
+from recbole_residual.checkpoint.lock import LOCK_FILE
 from recbole_residual.errors import ConfigError
 from recbole_residual.files import write_text
 from recbole_residual.run.folder import RunFolder
 
+FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
+"""How a trial ends: by itself, by the scheduler, with an error."""
+
 MANIFEST_FILE = "tune.json"
+
+_ATTEMPT_LOCK = ".attempt.lock"
+"""Held for a whole attempt; the run in the same folder takes a lock of its own on the way."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +82,15 @@ class TrialFolder(RunFolder):
     def lock(self) -> FileLock:
         """Held while somebody works on the trial, and let go by the system when they die."""
         self.path.mkdir(parents=True, exist_ok=True)
-        return FileLock(str(self.path / ".lock"))
+        return FileLock(str(self.path / _ATTEMPT_LOCK))
 
     def read_outcome(self) -> dict[str, Any] | None:
         """What came out; None if the trial has not ended."""
         return _read(self.outcome_file)
+
+    def forget_outcome(self) -> None:
+        """The trial is to be tried again, from the last whole epoch that it has."""
+        self.outcome_file.unlink(missing_ok=True)
 
     def write_outcome(self, outcome: Mapping[str, Any]) -> None:
         """Save what came out; from now on the trial has ended."""
@@ -98,7 +109,7 @@ class TrialFolder(RunFolder):
         for path in self.path.iterdir():
             if path.is_dir():
                 shutil.rmtree(path)
-            elif path.name != ".lock":
+            elif path.name not in (_ATTEMPT_LOCK, LOCK_FILE):
                 path.unlink()
 
 
@@ -187,6 +198,21 @@ class TuneFolder:
         content = json.loads(self.manifest_file.read_text(encoding="utf-8"))
         content["trials"] = [TrialDefinition(**trial) for trial in content["trials"]]
         return Manifest(**content)
+
+    def forget_failed(self, manifest: Manifest) -> list[str]:
+        """Let the trials that failed be tried once more.
+
+        Returns:
+            Their keys.
+        """
+        failed = []
+        for trial in manifest.trials:
+            folder = self.trial(trial.key)
+            outcome = folder.read_outcome()
+            if outcome is not None and outcome["status"] == FAILED:
+                folder.forget_outcome()
+                failed.append(trial.key)
+        return failed
 
     def trial(self, key: str) -> TrialFolder:
         """The folder of a trial."""

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from logging import getLogger
 from typing import Any, Union
-from unittest import mock
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from recbole_residual.config.checks import check_keys
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import ConfigError
 from recbole_residual.tune.folder import TrialDefinition
+from recbole_residual.tune.process import environment
 from recbole_residual.tune.space import Space
 
 OWN_KEYS = frozenset({"model", "dataset", "output_dir", "checkpoint_dir", "gpu_id"})
@@ -188,7 +188,7 @@ def _config(
 
     RecBole sets CUDA_VISIBLE_DEVICES, and Ray, started afterwards, would see that one GPU only.
     """
-    with mock.patch.dict(os.environ):
+    with environment():
         return ResidualConfig(model, dataset, files, dict(keys))
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
 import pandas as pd
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
 
+from recbole_residual.errors import ResidualError
 from recbole_residual.files import write_text
 from recbole_residual.tune import table
-from recbole_residual.tune.folder import Manifest, TrialDefinition, TuneFolder
+from recbole_residual.tune.folder import FAILED, STOPPED, Manifest, TrialDefinition, TuneFolder
 from recbole_residual.tune.ray_api import Callback
-from recbole_residual.tune.trial import FAILED, STOPPED, describe
+from recbole_residual.tune.trial import describe
 
 _SECONDS_BETWEEN = 2.0
 """Between two updates that only an epoch gives cause for."""
@@ -39,7 +44,7 @@ class Progress(Callback):
         self.others: dict[str, dict[str, Any]] = {}
         self._sign = 1 if manifest.bigger else -1
 
-        self._lines_shown = 0
+        self._live: Live | None = None
         self._next = 0.0
         self._started = time.monotonic()
         for trial in manifest.trials:
@@ -154,26 +159,38 @@ class Progress(Callback):
         """The process of a trial died, more often than it is started again."""
         key = trial.config["trial"]
         if not self.read(key):
-            error = "its process died, again and again; --resume tries it once more"
+            error = f"{_why(trial)}; --resume tries it once more"
             self.others[key] = {**self.others.get(key, {}), "status": table.DIED, "error": error}
             self.say(f"{key} {table.DIED}: {error}")
         self.refresh(force=True)
 
     # What is shown -----------------------------------------------------------------------------
 
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Inside, a terminal shows the table and keeps it up to date in its place."""
+        console = Console(stderr=True)
+        if not console.is_terminal:
+            yield
+            return
+        with Live(console=console, auto_refresh=False) as self._live:
+            try:
+                yield
+            finally:
+                self._live = None
+
     def say(self, text: str) -> None:
         """A line in the log, and on the screen where no table is."""
         line = f"{datetime.now():%Y-%m-%d %H:%M:%S} {text}"
         self.log(line)
-        if not sys.stderr.isatty():
+        if self._live is None:
             print(line, file=sys.stderr, flush=True)
 
     def announce(self, text: str) -> None:
         """A line that is seen on a terminal too; the table goes on below it."""
         self.say(text)
-        if sys.stderr.isatty():
-            print(text, file=sys.stderr, flush=True)
-            self._lines_shown = 0
+        if self._live is not None:
+            self._live.console.print(text, markup=False, highlight=False)
 
     def log(self, text: str) -> None:
         """Lines for the log alone."""
@@ -196,18 +213,36 @@ class Progress(Callback):
             write_text(self.folder.alpha_file, table.to_csv(answers))
         text = self.text(results)
         write_text(self.folder.progress_file, text + "\n")
-        if sys.stderr.isatty():
-            width = shutil.get_terminal_size().columns - 1  # a line that wraps counts twice
-            lines = [line[:width] for line in text.splitlines()]
-            up = f"\x1b[{self._lines_shown}F\x1b[J" if self._lines_shown else ""
-            sys.stderr.write(up + "\n".join(lines) + "\n")
-            sys.stderr.flush()
-            self._lines_shown = len(lines)
+        if self._live is not None:
+            self._live.update(_rendered(text.splitlines()[0], self._short(results)), refresh=True)
         self._next = time.monotonic() + _SECONDS_BETWEEN
 
     def text(self, results: pd.DataFrame) -> str:
         """The table, below a line that sums it up."""
         seconds = round(time.monotonic() - self._started)
         head = f"{len(results)} trials: {table.states(results)}; {seconds} s; {self.folder}"
-        shown = table.short_table(results, self.manifest.metric)
-        return f"{head}\n{table.in_text(shown)}"
+        return f"{head}\n{table.in_text(self._short(results))}"
+
+    def _short(self, results: pd.DataFrame) -> pd.DataFrame:
+        searched = list(self.manifest.space["space"])
+        return table.short_table(results, self.manifest.metric, searched)
+
+
+def _why(trial: Any) -> str:
+    """Why Ray gave a trial up: what it raised outside of its own record, else a dead process."""
+    error = trial.get_error()
+    cause = getattr(error, "cause", None) or error
+    if isinstance(cause, ResidualError):
+        return " ".join(str(cause).split())
+    return "its process died, again and again"
+
+
+def _rendered(head: str, frame: pd.DataFrame) -> Group:
+    """The table as rich draws it, as wide as the terminal is."""
+    grid = Table(box=None, pad_edge=False)
+    for name in frame.columns:
+        numeric = pd.api.types.is_numeric_dtype(frame[name])
+        grid.add_column(Text(str(name)), justify="right" if numeric else "left", no_wrap=True)
+    for row in frame.to_numpy(dtype=object):
+        grid.add_row(*(Text(table.cell_text(cell)) for cell in row))
+    return Group(Text(head), grid)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Callable
-from unittest import mock
 
-from recbole_residual.errors import MissingPackageError, RayDiedError
+from recbole_residual.errors import ConfigError, MissingPackageError, RayDiedError
+from recbole_residual.tune.process import environment
 
 try:
     import ray
@@ -35,6 +36,8 @@ __all__ = [
     "RayDiedError",
     "Resources",
     "Searcher",
+    "TrialQueue",
+    "check_resources",
     "connected",
     "fit",
     "in_worker",
@@ -42,6 +45,9 @@ __all__ = [
     "report",
     "require_ray",
 ]
+
+_SECONDS_TO_ANSWER = 5.0
+"""How long a cluster's head may take to answer."""
 
 CONTINUE, STOP = "CONTINUE", "STOP"
 """What a scheduler answers (``TrialScheduler.CONTINUE`` and ``.STOP``)."""
@@ -97,16 +103,58 @@ def connected(address: str | None) -> Iterator[None]:
         yield
         return
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
-    ray.init(
-        address=address or "local",
-        include_dashboard=None if address else False,
-        log_to_driver=False,  # every trial has its own run.log
-        logging_level=logging.ERROR,
-    )
+    if address:
+        _check_address(address)
+    try:
+        ray.init(
+            address=address or "local",
+            include_dashboard=None if address else False,
+            log_to_driver=False,  # every trial has its own run.log
+            logging_level=logging.ERROR,
+        )
+    except (ConnectionError, TimeoutError, ValueError) as error:
+        raise ConfigError(
+            f"ray_address = {address!r}: there is no Ray to join ({error})."
+        ) from error
     try:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Look whether anybody answers: Ray itself tries for minutes."""
+    place = address.partition("://")[2] if "://" in address else address
+    host, colon, port = place.rpartition(":")
+    if address == "auto" or not colon:
+        return
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), _SECONDS_TO_ANSWER):
+            pass
+    except (OSError, ValueError, OverflowError) as error:
+        raise ConfigError(
+            f"ray_address = {address!r} does not answer ({error}). Start Ray there (ray start "
+            "--head), or leave ray_address out to work on this machine alone."
+        ) from error
+
+
+def check_resources(resources: Resources) -> None:
+    """Refuse a trial for which no machine that is there has room: Ray would wait for one for ever.
+
+    Raises:
+        ConfigError: saying what the largest machine has.
+    """
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    for name, kind, wanted in (
+        ("cpus_per_trial", "CPU", resources.cpus_per_trial),
+        ("gpus_per_trial", "GPU", gpus_per_trial(resources)),
+    ):
+        largest = max((node.get(kind, 0) for node in nodes), default=0)
+        if wanted > largest:
+            raise ConfigError(
+                f"{name} = {wanted:g} is more than the {largest:g} that the largest machine of "
+                "this Ray has, so no trial could ever start."
+            )
 
 
 class NodeWatch(Callback):
@@ -173,31 +221,41 @@ def report(metrics: Mapping[str, Any]) -> None:
         session.report(dict(metrics))
 
 
+@dataclass(frozen=True)
+class TrialQueue:
+    """The trials of one call of :func:`fit`, and who looks after them.
+
+    Attributes:
+        searcher: suggests the trials.
+        n_trials: how many trials the searcher has at most.
+        ahead: how many trials may wait for a process at a time. Processes take seconds to start.
+        scheduler: may end a trial after a report.
+        callbacks: are told what happens.
+        max_failures: how often a trial whose process died is started again.
+    """
+
+    searcher: Any
+    n_trials: int
+    ahead: int
+    scheduler: Any = None
+    callbacks: Sequence[Any] = ()
+    max_failures: int = 0
+
+
 def fit(
     trainable: Callable[[dict[str, Any]], None],
-    *,
-    searcher: Any,
-    scheduler: Any,
-    callbacks: Sequence[Any],
-    n_trials: int,
-    ahead: int,
+    queue: TrialQueue,
     resources: Resources,
     gpus: float,
-    max_failures: int,
     storage: str,
 ) -> None:
     """Run trials; returns when all have ended, or after Ctrl-C.
 
     Args:
         trainable: what a trial does with what the searcher suggests.
-        searcher: suggests the trials.
-        scheduler: may end a trial after a report.
-        callbacks: are told what happens.
-        n_trials: how many trials the searcher has at most.
-        ahead: how many trials may wait for a process at a time. Processes take seconds to start.
+        queue: the trials.
         resources: of a trial.
         gpus: of a trial.
-        max_failures: how often a trial whose process died is started again.
         storage: folder for Ray's own files.
     """
     if _is_new():
@@ -205,7 +263,7 @@ def fit(
     else:
         from ray.air import FailureConfig, RunConfig
 
-    with mock.patch.dict(os.environ, {**_ENVIRONMENT, "TUNE_MAX_PENDING_TRIALS_PG": str(ahead)}):
+    with environment(**_ENVIRONMENT, TUNE_MAX_PENDING_TRIALS_PG=str(queue.ahead)):
         tuner = ray_tune.Tuner(
             ray_tune.with_resources(
                 trainable, {"cpu": resources.cpus_per_trial, **({"gpu": gpus} if gpus else {})}
@@ -213,9 +271,9 @@ def fit(
             tune_config=ray_tune.TuneConfig(
                 metric="score",
                 mode="max",
-                search_alg=searcher,
-                scheduler=scheduler,
-                num_samples=n_trials,
+                search_alg=queue.searcher,
+                scheduler=queue.scheduler,
+                num_samples=queue.n_trials,
                 max_concurrent_trials=resources.max_concurrent,
                 reuse_actors=True,  # a process that has loaded torch takes the next trial
                 trial_dirname_creator=lambda trial: trial.trial_id,
@@ -223,8 +281,8 @@ def fit(
             run_config=RunConfig(
                 name="trials",
                 storage_path=storage,
-                failure_config=FailureConfig(max_failures=max_failures),
-                callbacks=[*callbacks, NodeWatch()],
+                failure_config=FailureConfig(max_failures=queue.max_failures),
+                callbacks=[*queue.callbacks, NodeWatch()],
                 verbose=0,
             ),
         )

@@ -8,13 +8,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from logging import getLogger
 from typing import Any, Callable
-from unittest import mock
 
 import pandas as pd
 from recbole.data.dataset import Dataset
 
 from recbole_residual.data import create_dataset, reading
 from recbole_residual.data.download import ensure_dataset_files
+from recbole_residual.tune.process import replaced
 
 
 class _FilesReadError(Exception):
@@ -56,7 +56,7 @@ class SharedReads:
             AtomicFileError: if one cannot be read.
         """
         source = ensure_dataset_files(config)
-        only_read = mock.patch.object(Dataset, "_data_processing", _leave)
+        only_read = replaced(Dataset, "_data_processing", _leave)
         with self._serving(self._read_once), only_read, suppress(_FilesReadError):
             create_dataset(config)
         return source
@@ -80,8 +80,8 @@ class SharedReads:
             return serve(read_csv, path, **options)
 
         with (
-            mock.patch.object(reading, "read_atomic_file", atomic),
-            mock.patch.object(pd, "read_csv", csv),
+            replaced(reading, "read_atomic_file", atomic),
+            replaced(pd, "read_csv", csv),
         ):
             yield
 

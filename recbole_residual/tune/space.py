@@ -9,7 +9,7 @@ import math
 import os
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Union
 
@@ -237,6 +237,19 @@ class Space:
             parameters[name] = Parameter.read(name, given)
         only_lists = all(parameter.kind == "choice" for parameter in parameters.values())
         return cls(parameters, search="grid" if only_lists else "random").checked()
+
+    def changed(self, settings: Mapping[str, Any]) -> Space:
+        """This space with other settings.
+
+        Args:
+            settings: by name; None leaves the space's own.
+
+        Raises:
+            SpaceError: for a name that is no setting, or a value that is not usable.
+        """
+        _check_keys("space", settings, [part.name for part in fields(self)][1:])
+        wanted = {name: value for name, value in settings.items() if value is not None}
+        return replace(self, **wanted).checked()
 
     def checked(self) -> Space:
         """This space.

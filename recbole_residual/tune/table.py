@@ -10,8 +10,7 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from recbole_residual.tune.folder import Manifest, TrialDefinition
-from recbole_residual.tune.trial import FAILED, FINISHED
+from recbole_residual.tune.folder import FAILED, FINISHED, Manifest, TrialDefinition
 
 WAITING, RUNNING, DIED = "waiting", "running", "died"
 """Where a trial is that has not ended; ``died``: its process did, more often than is tried."""
@@ -149,22 +148,19 @@ def to_csv(frame: pd.DataFrame) -> str:
     return text.getvalue()
 
 
-def short_table(results: pd.DataFrame, metric: str, most: int = 15) -> pd.DataFrame:
+def short_table(
+    results: pd.DataFrame, metric: str, searched: Sequence[str] = (), most: int = 15
+) -> pd.DataFrame:
     """What a terminal shows: running trials, failed ones, and the best of those that ended.
 
     Args:
         results: from :func:`results_table`.
         metric: the validation metric.
+        searched: the configuration keys that the search sets; all of them are shown.
         most: number of rows.
     """
-    hidden = {"trial", "status", "error", "epochs_trained", "best_valid_score", "alpha", *CHANGING}
-    keys = [
-        name
-        for name in results.columns
-        if name not in hidden
-        and "best_" not in name
-        and not name.startswith(("valid_", "test_", "alpha_"))
-    ]
+    wanted = ("model", "dataset", *searched, "seed")
+    keys = [name for name in dict.fromkeys(wanted) if name in results.columns]
     order = {RUNNING: 0, DIED: 1, FAILED: 1}
     rank = results["status"].map(lambda status: order.get(status, 2))
     shown = results.assign(rank=rank)[results["status"] != WAITING]
@@ -188,6 +184,13 @@ def in_text(frame: pd.DataFrame) -> str:
     """A table for a terminal; nothing where there is no value."""
     rows = [["" if pd.isna(cell) else cell for cell in row] for row in frame.to_numpy(dtype=object)]
     return tabulate(rows, headers=list(frame.columns), floatfmt=".4g")
+
+
+def cell_text(cell: Any) -> str:
+    """One cell: nothing where there is no value, four digits of a number."""
+    if pd.isna(cell):
+        return ""
+    return f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 
 
 def states(results: pd.DataFrame) -> str:

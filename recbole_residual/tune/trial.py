@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -16,18 +17,24 @@ from recbole_residual import compat
 from recbole_residual.checkpoint.writing import load_checkpoint
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.diagnose.full_run import resume
+from recbole_residual.errors import ConfigError, DataError, ModelError
 from recbole_residual.evaluator import register
 from recbole_residual.model import register_model
+from recbole_residual.run.evaluation import has_rows
 from recbole_residual.run.session import Session, build_session
 from recbole_residual.trainer.trainer import get_trainer
 from recbole_residual.tune import ray_api
 from recbole_residual.tune.alpha import AlphaQuestions, plain_values
-from recbole_residual.tune.folder import TrialDefinition, TrialFolder, TuneFolder
+from recbole_residual.tune.folder import (
+    FAILED,
+    FINISHED,
+    STOPPED,
+    TrialDefinition,
+    TrialFolder,
+    TuneFolder,
+)
 from recbole_residual.tune.shared_reads import SharedReads
 from recbole_residual.tune.space import AlphaSearch
-
-FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
-"""How a trial ends: by itself, by the scheduler, with an error."""
 
 Report = Callable[[Mapping[str, Any]], None]
 
@@ -79,7 +86,7 @@ def run_trial(trial: TrialDefinition, setup: Setup, report: Report) -> dict[str,
         The outcome, which is in the trial's folder then. An error is an outcome too.
     """
     if not TuneFolder(setup.folder).manifest_file.is_file():
-        raise FileNotFoundError(
+        raise ConfigError(
             f"{platform.node()} does not see {setup.folder}: on a cluster, --output_dir must be on "
             "a disk that every node sees."
         )
@@ -176,12 +183,25 @@ class _Trial:
         with self.setup.reads.in_force():
             with self.folder.logging(config["state"] or "INFO"):
                 session = build_session(config)
+                self._check_parts(session)
                 outcome = self._train(session)
                 outcome["alpha"] = self._alpha(session)
             if self.setup.tests:
                 outcome.update(_tested(self.folder, resume(self.folder.path)))
         outcome["seconds"] = round(time.time() - started, 2)
         return outcome
+
+    def _check_parts(self, session: Session) -> None:
+        """Refuse data on which trials cannot be compared, before anything is trained."""
+        parts = {"validation": session.valid_data}
+        if self.setup.tests:
+            parts["test"] = session.test_data
+        for name, loader in parts.items():
+            if not has_rows(loader):
+                raise DataError(
+                    f"the split of {self.trial.dataset} leaves no {name} data, and trials are "
+                    "compared on it: take another split (eval_args), or looser filters."
+                )
 
     def _alpha(self, session: Session) -> list[dict[str, Any]]:
         if self.setup.tests:
@@ -227,6 +247,11 @@ class _Trial:
         finally:
             trainer.tensorboard.close()
         session.model.eval()
+        if not math.isfinite(best_score):
+            raise ModelError(
+                f"{config['valid_metric']} was not a number at any validation, so this trial "
+                "cannot be compared with others: take another valid_metric."
+            )
         return {
             **describe(self.trial, FINISHED, self.folder),
             "seed": config["seed"],

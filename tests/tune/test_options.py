@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,9 +18,9 @@ def called(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     calls: dict[str, Any] = {}
 
     def record(name: str) -> Any:
-        def call(*args: Any, **options: Any) -> str:
+        def call(*args: Any, **options: Any) -> Any:
             calls.update(name=name, args=args, **options)
-            return "done"
+            return SimpleNamespace(all_failed=False)
 
         return call
 
@@ -55,7 +56,12 @@ def test_a_benchmark_takes_lists(called: dict[str, Any]) -> None:
 def test_resume_of_a_tune_folder_goes_on_with_it(called: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / MANIFEST_FILE).write_text("{}")
     assert main([f"--resume={tmp_path}", "--max_concurrent=2"]) == 0
-    assert called == {"name": "resume_tune", "args": (str(tmp_path),), "max_concurrent": 2}
+    assert called == {
+        "name": "resume_tune",
+        "args": (str(tmp_path),),
+        "retry_failed": False,
+        "max_concurrent": 2,
+    }
 
 
 @pytest.mark.parametrize(

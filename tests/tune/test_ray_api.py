@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recbole_residual.errors import RayDiedError
+from recbole_residual.errors import ConfigError, RayDiedError
 from recbole_residual.tune import ray_api
 from recbole_residual.tune.folder import TrialDefinition
 from recbole_residual.tune.ray_api import Resources
@@ -45,18 +45,10 @@ def run_everywhere(
         ray_api.report({"score": 1.0, "best": 1.0, "ended": True})
 
     given = Resources(**resources)
-    ray_api.fit(
-        trainable,
-        searcher=PlannedSearcher(trials),
-        scheduler=None,
-        callbacks=[],
-        n_trials=number,
-        ahead=ray_api.places(given, gpus),
-        resources=given,
-        gpus=gpus,
-        max_failures=0,
-        storage=str(tmp_path / "ray"),
+    queue = ray_api.TrialQueue(
+        PlannedSearcher(trials), n_trials=number, ahead=ray_api.places(given, gpus)
     )
+    ray_api.fit(trainable, queue, given, gpus, str(tmp_path / "ray"))
     import json
 
     return [json.loads((tmp_path / f"{index}.json").read_text()) for index in range(number)]
@@ -138,6 +130,22 @@ def test_as_many_trials_run_as_fit(ray_cluster) -> None:
     assert ray_api.places(Resources(cpus_per_trial=0.25), 4) == 1
     assert ray_api.places(Resources(max_concurrent=1), 0) == 1
     assert ray_api.places(Resources(cpus_per_trial=8), 0) == 1
+
+
+@pytest.mark.parametrize("address", ["localhost:1", "ray://localhost:1", "nowhere.invalid:6379"])
+def test_a_cluster_that_does_not_answer_is_told_at_once(address: str, monkeypatch) -> None:
+    monkeypatch.setattr(ray_api.ray, "is_initialized", lambda: False)
+    told = pytest.raises(ConfigError, match=rf"ray_address = '{address}' does not answer")
+    with told, ray_api.connected(address):
+        pass
+
+
+def test_a_trial_that_fits_on_no_machine_is_refused(ray_cluster) -> None:
+    ray_api.check_resources(Resources(cpus_per_trial=2, gpus_per_trial=4))
+    with pytest.raises(ConfigError, match=r"cpus_per_trial = 99 is more than the 2"):
+        ray_api.check_resources(Resources(cpus_per_trial=99))
+    with pytest.raises(ConfigError, match=r"gpus_per_trial = 5 is more than the 4"):
+        ray_api.check_resources(Resources(gpus_per_trial=5))
 
 
 def test_a_node_that_is_gone_is_noticed(ray_cluster, monkeypatch) -> None:

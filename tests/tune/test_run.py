@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,30 @@ def test_every_trial_took_the_data_that_was_read_before(tuned) -> None:
     result, folder, _ = tuned
     logs = [folder.trial(key).log_file.read_text() for key in result.results["trial"][:2]]
     assert all("is read already" in log for log in logs)
+
+
+def test_failed_trials_are_tried_again_when_asked(tuned, tmp_path: Path) -> None:
+    _, folder, _ = tuned
+    copy = TuneFolder(tmp_path / "copy")
+    shutil.copytree(folder.path, copy.path)
+    keys = copy.forget_failed(copy.read_manifest())
+    assert len(keys) == 2
+    assert all(copy.trial(key).read_outcome() is None for key in keys)
+    assert copy.forget_failed(copy.read_manifest()) == []
+
+
+def test_a_metric_that_is_no_number_is_the_error_of_its_trial(tmp_path: Path) -> None:
+    keys = {**TINY, "epochs": 1, "metrics": ["NDCG", "HRL2I"], "valid_metric": "HRL2I@10"}
+    result = tune(
+        "SASRecResidual",
+        "ml-100k",
+        {"space": {"MAX_ITEM_LIST_LENGTH": [1]}, "alpha_search": QUICK_ALPHA},
+        config_dict={**keys, "output_dir": str(tmp_path / "tune")},
+        resources=Resources(**ON_CPU),
+    )
+    assert result.all_failed
+    assert "was not a number" in result.results["error"][0]
+    assert "1 failed" in repr(result)
 
 
 def test_a_finished_run_is_not_repeated(tuned, monkeypatch) -> None:

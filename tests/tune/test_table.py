@@ -108,4 +108,11 @@ def test_the_short_table_shows_running_and_failed_trials_and_then_the_best() -> 
     shown = table.short_table(results, "NDCG@10", most=4)
     assert shown["trial"].tolist() == ["4", "3", "2", "1"]
     assert "ValueError: no" in table.in_text(shown)
+    assert "n_layers" not in shown
     assert table.states(results) == "3 finished, 1 failed, 1 running, 1 waiting"
+
+
+def test_every_searched_key_is_shown_whatever_its_name() -> None:
+    keys = {"alpha_train": 0.5, "valid_metric": "NDCG@10", "test_mode": 1, "learning_rate": 0.1}
+    results = table.results_table(manifest([trial("0", **keys)]), {"0": outcome(0.1)}, {})
+    assert set(keys) < set(table.short_table(results, "NDCG@10", list(keys)).columns)

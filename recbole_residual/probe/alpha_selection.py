@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, ClassVar, Union
 
 import pandas as pd
+import torch
 
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import ProbeError
@@ -20,6 +21,8 @@ from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, AlphaSweep, sweep_a
 from recbole_residual.probe.arguments import check_k, check_share, check_topk, several
 from recbole_residual.probe.engine.setting import Setting, factors_in_text
 from recbole_residual.probe.result import ProbeResult
+from recbole_residual.probe.source import model_and_data
+from recbole_residual.run.session import Session, Source
 
 DEFAULT_EPSILONS: tuple[float, ...] = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 """Accuracy that may be given up, as shares of HR@k(1): the curve of the report."""
@@ -159,9 +162,9 @@ class AlphaSelection(ProbeResult):
 
 
 def choose_alpha(
-    model: Any,
-    valid_data: Any,
-    test_data: Union[Any, Callable[[], Any]],
+    source: Source,
+    valid_data: Any = None,
+    test_data: Union[Any, Callable[[], Any]] = None,
     *,
     epsilon: float = 0.05,
     epsilons: Sequence[float] = DEFAULT_EPSILONS,
@@ -171,8 +174,9 @@ def choose_alpha(
     """Choose alpha on validation data, then read the test data, once.
 
     Args:
-        model: a RecBole sequential model.
-        valid_data: a RecBole loader for full ranking.
+        source: a RecBole sequential model with its loaders beside it; or a session, the folder of
+            a run, or a checkpoint.
+        valid_data: a RecBole loader for full ranking; by default the session's.
         test_data: another one, or a function that makes it. It is not touched before the choice.
         epsilon: share of HR@k(1) that may be given up.
         epsilons: further values, for the curve.
@@ -187,6 +191,11 @@ def choose_alpha(
     Raises:
         ProbeError: as :func:`select_alpha` and :func:`~recbole_residual.probe.sweep_alpha`.
     """
+    if not isinstance(source, torch.nn.Module):
+        source = Session.open(source)  # once for both parts of its data
+    model, valid_data = model_and_data(source, valid_data, "valid")
+    if test_data is None:
+        _, test_data = model_and_data(source)
     topk = check_topk(sweep_options.get("topk", DEFAULT_TOPK), model)
     if check_k(k) not in topk:
         raise ProbeError(f"topk = {list(topk)} must hold k = {k}, at which alpha is chosen.")

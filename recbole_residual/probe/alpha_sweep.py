@@ -25,6 +25,8 @@ from recbole_residual.probe.engine.setting import (
     sweep_settings,
 )
 from recbole_residual.probe.result import ProbeResult
+from recbole_residual.probe.source import model_and_data
+from recbole_residual.run.session import Source
 
 DEFAULT_TOPK = (1, 5, 10, 20)
 """The values of k."""
@@ -125,8 +127,8 @@ class FeedForwardSweep(AlphaSweep):
 
 
 def sweep_alpha(
-    model: Any,
-    data: Any,
+    source: Source,
+    data: Any = None,
     alphas: Sequence[float] = DEFAULT_ALPHAS,
     topk: Sequence[int] = DEFAULT_TOPK,
     *,
@@ -140,8 +142,9 @@ def sweep_alpha(
     1e-5, whatever the batch size.
 
     Args:
-        model: a RecBole sequential model.
-        data: a RecBole loader for full ranking, such as a session's ``test_data``.
+        source: a RecBole sequential model with ``data`` beside it; or a session, the folder of a
+            run, or a checkpoint.
+        data: a RecBole loader for full ranking; by default the session's ``test_data``.
         alphas: the grid.
         topk: the values of k.
         per_layer: every combination of one alpha per layer instead of one for all layers.
@@ -160,9 +163,9 @@ def sweep_alpha(
         ValueError: if the grid is not usable.
 
     Example:
-        >>> session = Session.open("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
-        >>> sweep_alpha(session.model, session.test_data).to_frame()  # doctest: +SKIP
+        >>> sweep_alpha("output/SASRecResidual-ml-100k-...").to_frame()  # doctest: +SKIP
     """
+    model, data = model_and_data(source, data)
     ks = check_topk(topk, model)
     scalable = ScalableResiduals.of(model)
     if scalable.n_alpha:

@@ -31,6 +31,8 @@ from recbole_residual.probe.engine.one_by_one import MASK_NOTE, read_positions
 from recbole_residual.probe.engine.rows import iterate_rows
 from recbole_residual.probe.engine.setting import ScalableResiduals, applied
 from recbole_residual.probe.result import ProbeResult
+from recbole_residual.probe.source import model_and_data
+from recbole_residual.run.session import Source
 
 ANY = "any of L-1 to L-3"
 """The row that takes the positions before the last together."""
@@ -59,8 +61,8 @@ class PositionReading(ProbeResult):
 
 @torch.no_grad()
 def positions(
-    model: Any,
-    data: Any,
+    source: Source,
+    data: Any = None,
     *,
     topk: Sequence[int] = DEFAULT_TOPK,
     show_progress: bool = False,
@@ -68,8 +70,9 @@ def positions(
     """Read mixing ratio and ranking at L, L-1, L-2 and L-3, on the full input, at alpha = 1.
 
     Args:
-        model: a RecBole sequential model.
-        data: a RecBole loader for full ranking.
+        source: a RecBole sequential model with ``data`` beside it; or a session, the folder of a
+            run, or a checkpoint.
+        data: a RecBole loader for full ranking; by default the session's ``test_data``.
         topk: the values of k.
         show_progress: show a progress bar.
 
@@ -78,6 +81,7 @@ def positions(
         ProbeDataError, HistoryMaskedError, NaNScoreError: as
             :func:`~recbole_residual.probe.sweep_alpha`.
     """
+    model, data = model_and_data(source, data)
     ks = check_topk(topk, model)
     observed = has_ratios(model)
     unscaled = ScalableResiduals.of(model).unscaled

@@ -26,6 +26,8 @@ from recbole_residual.probe.engine.one_by_one import MASK_NOTE
 from recbole_residual.probe.engine.rows import iterate_rows
 from recbole_residual.probe.engine.setting import current_setting
 from recbole_residual.probe.result import ProbeResult
+from recbole_residual.probe.source import model_and_data
+from recbole_residual.run.session import Source
 
 RANKED_ITEMS = ("last input item", "target")
 """Whose ranks are counted."""
@@ -67,18 +69,20 @@ class Internals(ProbeResult):
 
 
 @torch.no_grad()
-def internals(model: Any, data: Any, *, show_progress: bool = False) -> Internals:
+def internals(source: Source, data: Any = None, *, show_progress: bool = False) -> Internals:
     """Look inside a model, as it is, in one pass over the data.
 
     Args:
-        model: a RecBole sequential model.
-        data: a RecBole loader for full ranking.
+        source: a RecBole sequential model with ``data`` beside it; or a session, the folder of a
+            run, or a checkpoint.
+        data: a RecBole loader for full ranking; by default the session's ``test_data``.
         show_progress: show a progress bar.
 
     Raises:
         ProbeDataError, HistoryMaskedError, NaNScoreError: as
             :func:`~recbole_residual.probe.sweep_alpha`.
     """
+    model, data = model_and_data(source, data)
     statistics, recent = RatioStatistics(), RecentMap()
     has_maps = stages_of(model) != GATE_STAGES
     notes: list[str] = [MASK_NOTE] if ends_in_mask(model) else []

@@ -35,6 +35,8 @@ from recbole_residual.probe.engine.setting import (
 )
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.shuffles import perturbation
+from recbole_residual.probe.source import model_and_data
+from recbole_residual.run.session import Source
 
 DEFAULT_ALPHAS = (0.5, 0.3, 0.1, 0.0)
 """Residual factors in the table."""
@@ -62,8 +64,8 @@ class RelianceTable(ProbeResult):
 
 
 def reliance(
-    model: Any,
-    data: Any,
+    source: Source,
+    data: Any = None,
     *,
     alphas: Sequence[float] = DEFAULT_ALPHAS,
     modes: Sequence[str] = DEFAULT_MODES,
@@ -77,8 +79,9 @@ def reliance(
     the position embedding (none), the order of the input (shuffles).
 
     Args:
-        model: a RecBole sequential model.
-        data: a RecBole loader for full ranking.
+        source: a RecBole sequential model with ``data`` beside it; or a session, the folder of a
+            run, or a checkpoint.
+        data: a RecBole loader for full ranking; by default the session's ``test_data``.
         alphas: residual factors.
         modes: see :func:`~recbole_residual.data.perturbation.perturb`.
         seeds: seeds of the random modes.
@@ -93,6 +96,7 @@ def reliance(
             :func:`~recbole_residual.probe.sweep_alpha`.
         ValueError: if a mode is unknown or an alpha not usable.
     """
+    model, data = model_and_data(source, data)
     now = current_setting(model)
     ks = check_topk(sorted({1, check_k(k)}), model)
     seeds = check_seeds(seeds)

@@ -27,6 +27,8 @@ from recbole_residual.probe.engine.evaluation import Perturbation, evaluate_sett
 from recbole_residual.probe.engine.rows import Rows
 from recbole_residual.probe.engine.setting import current_setting
 from recbole_residual.probe.result import ProbeResult
+from recbole_residual.probe.source import model_and_data
+from recbole_residual.run.session import Source
 
 DEFAULT_MODES = (
     "original",
@@ -78,8 +80,8 @@ class ShuffleResult(ProbeResult):
 
 
 def shuffle(
-    model: Any,
-    data: Any,
+    source: Source,
+    data: Any = None,
     modes: Sequence[str] = DEFAULT_MODES,
     seeds: Sequence[int] = DEFAULT_SEEDS,
     *,
@@ -90,8 +92,9 @@ def shuffle(
     """Evaluate a model, as it is, on perturbed input sequences.
 
     Args:
-        model: a RecBole sequential model.
-        data: a RecBole loader for full ranking.
+        source: a RecBole sequential model with ``data`` beside it; or a session, the folder of a
+            run, or a checkpoint.
+        data: a RecBole loader for full ranking; by default the session's ``test_data``.
         modes: see :func:`~recbole_residual.data.perturbation.perturb`; ``original`` is always run.
         seeds: seeds of the random modes.
         k: the cut-off of the relative drops.
@@ -103,6 +106,7 @@ def shuffle(
         ProbeDataError, HistoryMaskedError, NaNScoreError: as
             :func:`~recbole_residual.probe.sweep_alpha`.
     """
+    model, data = model_and_data(source, data)
     ks = check_topk(topk, model)
     if check_k(k) not in ks:
         raise ProbeError(f"topk = {list(ks)} must hold k = {k}, at which drops are taken.")

@@ -12,6 +12,7 @@ from recbole_residual.evaluator.collector import (
     ResidualCollector,
     observing,
 )
+from recbole_residual.evaluator.counting_evaluation import CountingEvaluation
 from recbole_residual.evaluator.evaluator import ResidualEvaluator
 from recbole_residual.evaluator.last_item import HRL2I, HRLI
 from recbole_residual.evaluator.mixing_ratio import MixingRatio
@@ -23,6 +24,7 @@ from recbole_residual.evaluator.register import register, register_metrics
 __all__ = [
     "HRL2I",
     "HRLI",
+    "CountingEvaluation",
     "HistoryMaskedError",
     "MixingRatio",
     "NaNScoreError",

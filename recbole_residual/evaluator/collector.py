@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,10 +12,12 @@ from recbole.evaluator.collector import Collector, DataStruct
 
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import HistoryMaskedError, NotObservedError
+from recbole_residual.evaluator.counting_pass import Wanted
 from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.evaluator.observation import Observation
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
+from recbole_residual.evaluator.row_pool import Pool
 from recbole_residual.model.architecture.window import ModelInput
 from recbole_residual.model.residual import is_unscaled, unscaled
 
@@ -131,6 +133,35 @@ class ResidualCollector(Collector):
         finally:
             self.observation = None
 
+    @property
+    def wanted(self) -> Wanted:
+        """What the metrics need of a full ranking."""
+        return Wanted(
+            topk=self.register.need("rec.topk"),
+            lists=self.register.need("rec.items"),
+            mean_rank=self.register.need("rec.meanrank"),
+            n_back=dict(self._input_columns),
+            positions=self._ranks_positions,
+            ratios=self._ratios,
+            largest=max(self.topk),
+        )
+
+    def collect_rows(self, values: Mapping[str, torch.Tensor], pool: Pool) -> None:
+        """Take over what a :class:`~recbole_residual.evaluator.counting_pass.CountingPass` found.
+
+        Args:
+            values: by key, one row per sequence of the pool.
+            pool: the sequences.
+        """
+        for name, value in values.items():
+            self.data_struct.update_tensor(name, value)
+        if self._ratios:
+            self.data_struct.set("rec.mixing_stages", stages_of(self._observed().model))
+        rows = torch.arange(len(pool), device=pool.target.device)
+        if self._per_user:
+            self._collect_sequences(pool.interaction, rows, rows, pool.target)
+        self._observed().n_score_rows += len(pool)
+
     def _observed(self) -> Observation:
         if self.observation is None:
             raise NotObservedError
@@ -168,7 +199,7 @@ class ResidualCollector(Collector):
             interaction[self.config["USER_ID_FIELD"]].to(device), score_row, len(scores_tensor)
         )
         if self._ratios:
-            ratios = observation.take_ratios(rows)
+            ratios = observation.take_ratios(rows, len(interaction))
             self.data_struct.set("rec.mixing_stages", stages_of(observation.model))
             self.data_struct.update_tensor("rec.mixing_ratio", ratios.mean)
             self.data_struct.update_tensor("rec.mixing_ratio_last", ratios.last)
@@ -249,9 +280,8 @@ class ResidualCollector(Collector):
 def observing(trainer: Any) -> Iterator[None]:
     """Let the metrics of ``trainer`` see its model during ``trainer.evaluate``.
 
-    What they see are the Trainer's own forwards. :func:`recbole_residual.register` puts this
-    around the ``evaluate`` of every RecBole Trainer; a Trainer with an ``evaluate`` of its own
-    does so itself.
+    What they see are the Trainer's own forwards. The Trainers of this package do so themselves,
+    :func:`recbole_residual.register` puts it around the ``evaluate`` of RecBole's.
 
     Args:
         trainer: a RecBole Trainer whose ``eval_collector`` is a :class:`ResidualCollector`.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from recbole.data.interaction import Interaction
 
 from recbole_residual.errors import NoPositionError
+from recbole_residual.evaluator.item_product import ItemProduct, item_product
 from recbole_residual.model.architecture.positions import (
     GATHERS_ON_THE_WAY,
     POOLS_ITS_POSITIONS,
@@ -47,14 +50,47 @@ def position_scores(model: Any, interaction: Interaction, offsets: Sequence[int]
         NoPositionError: if the ranking does not come from one position, picked with
             ``gather_indexes``.
     """
-    if isinstance(model, GATHERS_ON_THE_WAY):
-        raise NoPositionError(model)
     shape = (len(offsets), len(interaction), -1)
     if isinstance(model, POOLS_ITS_POSITIONS):
         batches = [_without_last(model, interaction, offset) for offset in offsets]
         return torch.stack([model.full_sort_predict(batch) for batch in batches]).view(shape)
-    with picking_positions(model, offsets) as calls:
+    with _reading(model, offsets):
         scores = model.full_sort_predict(interaction)
+    return scores.view(shape)
+
+
+def position_product(model: Any, interaction: Interaction, offsets: Sequence[int]) -> ItemProduct:
+    """The same, as the product that the scores are.
+
+    Returns:
+        ItemProduct: its states are those at the first offset, then those at the second, ...,
+        [len(offsets) * B, D].
+
+    Raises:
+        NotCountableError: if the scores are no such product.
+        NoPositionError: as for :func:`position_scores`.
+    """
+    if isinstance(model, POOLS_ITS_POSITIONS):
+        batches = [_without_last(model, interaction, offset) for offset in offsets]
+        products = [
+            item_product(functools.partial(model.full_sort_predict, batch), model.n_items)
+            for batch in batches
+        ]
+        states = torch.cat([product.states for product in products])
+        return ItemProduct(states, products[0].items, products[0].bias)
+    with _reading(model, offsets):
+        return item_product(lambda: model.full_sort_predict(interaction), model.n_items)
+
+
+@contextmanager
+def _reading(model: Any, offsets: Sequence[int]) -> Iterator[None]:
+    """Inside, the model is read at several positions; an error if it has none to be read at."""
+    if isinstance(model, GATHERS_ON_THE_WAY):
+        raise NoPositionError(model)
+    try:
+        with picking_positions(model, offsets) as calls:
+            yield
+    except NotImplementedError as error:  # no full_sort_predict
+        raise NoPositionError(model) from error
     if not calls:
         raise NoPositionError(model)
-    return scores.view(shape)

@@ -12,7 +12,12 @@ from recbole.data.interaction import Interaction
 
 from recbole_residual.decomposition import Decomposition, observe
 from recbole_residual.model.architecture.positions import last_valid_position
-from recbole_residual.model.architecture.window import InputWatch, ModelInput, watching_input
+from recbole_residual.model.architecture.window import (
+    InputWatch,
+    ModelInput,
+    copies_of_a_row,
+    watching_input,
+)
 
 
 @dataclass(frozen=True)
@@ -87,10 +92,21 @@ class Observation:
         if not self._paused:
             self._ratios.append(SequenceRatios.of(seen))
 
-    def take_ratios(self, rows: torch.Tensor) -> SequenceRatios:
-        """The ratios of some rows of the batch, which may have taken several forwards."""
+    def forget(self) -> None:
+        """Forget what the forwards since the last batch have shown."""
+        self._ratios = []
+        self._input.forget()
+
+    def take_ratios(self, rows: torch.Tensor, n_rows: int) -> SequenceRatios:
+        """The ratios of some rows of the batch, which may have taken several forwards.
+
+        Args:
+            rows: which of them, [P].
+            n_rows: number of rows of the batch.
+        """
         parts, self._ratios = self._ratios, []
-        rows = rows.to(parts[0].mean.device)
+        n_seen = sum(len(part.mean) for part in parts)
+        rows = rows.to(parts[0].mean.device) * copies_of_a_row(n_seen, n_rows)
         return SequenceRatios(
             mean=torch.cat([part.mean for part in parts])[rows],
             last=torch.cat([part.last for part in parts])[rows],

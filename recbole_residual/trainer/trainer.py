@@ -8,7 +8,7 @@ import logging
 import math
 import os
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Callable
+from typing import Any, Callable
 
 import torch
 from recbole.trainer import Trainer
@@ -23,19 +23,14 @@ from recbole_residual.checkpoint.writing import (
 )
 from recbole_residual.compat import tensorboard_under
 from recbole_residual.errors import ModelError, NaNScoreError, WriteError
-from recbole_residual.evaluator import register
 from recbole_residual.model.objective import trains_at_all_positions
 from recbole_residual.trainer.epoch_log import FILE_ONLY, EpochLog, Validation
+from recbole_residual.trainer.evaluation import EvaluationMixin
 from recbole_residual.trainer.optimizer import fused
 from recbole_residual.trainer.random_state import random_state, restore_random_state
 
-if TYPE_CHECKING:
-    from recbole.trainer import Trainer as _Parent
-else:
-    _Parent = object
 
-
-class ResidualTrainerMixin(_Parent):
+class ResidualTrainerMixin(EvaluationMixin):
     """Goes before one of RecBole's Trainer classes.
 
     The run's files are in ``config["checkpoint_dir"]``: ``checkpoint.pth`` holds the weights with
@@ -44,7 +39,6 @@ class ResidualTrainerMixin(_Parent):
     """
 
     def __init__(self, config: Any, model: Any) -> None:
-        register()  # the metrics are collected by what it puts into RecBole's Trainer
         with tensorboard_under(os.path.join(config["checkpoint_dir"], "tensorboard")):
             super().__init__(config, model)
         self.saved_model_file = os.path.join(config["checkpoint_dir"], BEST_FILE)
@@ -256,21 +250,6 @@ class ResidualTrainerMixin(_Parent):
         """Load the weights of a checkpoint, by default those with the best validation score."""
         path = path or self.saved_model_file
         load_weights(self.model, load_checkpoint(path, self.device), path)
-
-    # Evaluation --------------------------------------------------------------------------------
-
-    @torch.no_grad()
-    def evaluate(
-        self,
-        eval_data: Any,
-        load_best_model: bool = True,
-        model_file: str | None = None,
-        show_progress: bool = False,
-    ) -> Any:
-        """RecBole's ``evaluate``, from checkpoints of this package."""
-        if load_best_model and eval_data:
-            self.load_weights(model_file)
-        return super().evaluate(eval_data, load_best_model=False, show_progress=show_progress)
 
     # Resuming ----------------------------------------------------------------------------------
 

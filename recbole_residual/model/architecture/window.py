@@ -119,7 +119,31 @@ class InputWatch:
                 "forward did not call self.reconstruct_test_data: which items it was shown is "
                 "unknown."
             )
-        return ModelInput.of_masked(torch.cat(windows), model.mask_token)
+        shown = torch.cat(windows)
+        step = copies_of_a_row(len(shown), len(interaction))
+        return ModelInput.of_masked(shown[::step], model.mask_token)
+
+    def forget(self) -> None:
+        """Forget what the model has been shown."""
+        self._windows = []
+
+
+def copies_of_a_row(n_shown: int, n_rows: int) -> int:
+    """How often a model was shown every row of a batch, one copy after the other.
+
+    RecBole repeats each row once per item for a model without ``full_sort_predict``.
+
+    Raises:
+        ModelError: if it was not shown every row equally often.
+
+    Example:
+        >>> copies_of_a_row(12, 4)
+        3
+    """
+    copies, rest = divmod(n_shown, n_rows)
+    if rest or not copies:
+        raise ModelError(f"the model was shown {n_shown} rows for a batch of {n_rows}.")
+    return copies
 
 
 @contextmanager

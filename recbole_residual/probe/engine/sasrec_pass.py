@@ -10,6 +10,7 @@ import torch
 from recbole.data.interaction import Interaction
 
 from recbole_residual.decomposition.stages import ATTENTION_STAGES
+from recbole_residual.evaluator.counting import Ranker
 from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
@@ -17,7 +18,6 @@ from recbole_residual.model.architecture.layers import model_layers
 from recbole_residual.model.architecture.window import ModelInput
 from recbole_residual.probe.engine.counts import RANKED, Counts, Evaluation
 from recbole_residual.probe.engine.encoder import SweepEncoder
-from recbole_residual.probe.engine.ranking import Ranker
 from recbole_residual.probe.engine.rows import Pool, Rows, pooled
 from recbole_residual.probe.engine.setting import ScalableResiduals, Setting, applied
 from recbole_residual.probe.engine.setting_tree import SettingTree

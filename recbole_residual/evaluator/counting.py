@@ -1,0 +1,277 @@
+"""Ranks from states: counts of higher scores, without keeping the scores."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from recbole_residual.evaluator.phases import Phases
+
+_ROWS, _ITEMS = 256, 2048
+"""Block of scores that a CPU keeps in its cache."""
+_STAGES = (1024, 4096)
+"""Items after which rows drop out whose rank is known to be above the largest."""
+_SCORES_ELSEWHERE = 2**26
+"""Scores held at once on another device."""
+
+FLOAT32_MARGIN = 5e-5
+"""A margin for float32 where nothing is known of the model; see ``evaluator.rounding``."""
+
+
+@dataclass(frozen=True)
+class CountedRanks:
+    """Ranks of some items under some states.
+
+    Attributes:
+        ranks: 1 + the number of items with a surely higher score; 0 where no item was asked for,
+            [N, M].
+        uncertain: rows in which another item's score is so near to that of an item asked for that
+            rounding decides between them, [N].
+    """
+
+    ranks: torch.Tensor
+    uncertain: torch.Tensor
+
+
+@dataclass(frozen=True)
+class Lists:
+    """The items with the highest scores.
+
+    Attributes:
+        items: item ids, best first, [N, k].
+        uncertain: rows in which rounding decides about an item or about the order, [N].
+    """
+
+    items: torch.Tensor
+    uncertain: torch.Tensor
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Items that are not ranked in some rows.
+
+    Attributes:
+        row: rows, in ascending order, [H].
+        item: item ids, [H].
+    """
+
+    row: torch.Tensor
+    item: torch.Tensor
+
+    def of_rows(self, start: int, stop: int) -> LeftOut:
+        """Those of the rows from ``start`` to ``stop``, which are then counted from 0."""
+        bounds = torch.tensor([start, stop], device=self.row.device)
+        begin, end = torch.searchsorted(self.row, bounds).tolist()
+        return LeftOut(self.row[begin:end] - start, self.item[begin:end])
+
+    def of_selected(self, rows: torch.Tensor, n_rows: int) -> LeftOut:
+        """Those of some rows, different ones, in their order."""
+        place = torch.full((n_rows,), -1, device=self.row.device)
+        place[rows] = torch.arange(len(rows), device=self.row.device)
+        row = place[self.row]
+        row, item = row[row >= 0], self.item[row >= 0]
+        order = torch.argsort(row, stable=True)
+        return LeftOut(row[order], item[order])
+
+
+class Ranker:
+    """Counts, for given states, the items of the catalogue that score higher.
+
+    Args:
+        items: item embeddings, row 0 is padding, [n_items, D].
+        bias: of every item, [n_items].
+        margin: how far apart two scores must be for their order to be taken as certain, as a share
+            of the norm of the state times the largest norm of an item.
+        largest: ranks above this one are only known to be above it; None wants all of them.
+        phases: clocks for the scores and for the ranks.
+    """
+
+    def __init__(
+        self,
+        items: torch.Tensor,
+        bias: torch.Tensor | None = None,
+        margin: float = FLOAT32_MARGIN,
+        largest: int | None = None,
+        phases: Phases | None = None,
+    ) -> None:
+        self._all, self._all_bias = items, bias
+        self._items, self._bias = items[1:], None if bias is None else bias[1:]
+        self.margin, self.largest = margin, largest
+        self._phases = phases or Phases()
+        self._norm = torch.linalg.vector_norm(self._items, dim=1).max()
+        self._bias_size = items.new_zeros(()) if bias is None else bias.abs().max()
+        n_items = len(self._items)
+        if items.device.type == "cpu":
+            self._rows, self._width = _ROWS, min(_ITEMS, n_items)
+        else:
+            self._rows = max(1, min(4096, _SCORES_ELSEWHERE // n_items))
+            self._width = min(n_items, _SCORES_ELSEWHERE // self._rows)
+        cuts = [cut for cut in _STAGES if cut < n_items]
+        self._stages = list(zip([0, *cuts], [*cuts, n_items]))
+        self._scores = items.new_empty(0)
+        self._higher = items.new_empty(0, dtype=torch.float32)
+
+    def size(self, states: torch.Tensor) -> torch.Tensor:
+        """An upper bound of the scores of each row, [N]."""
+        return torch.linalg.vector_norm(states, dim=1) * self._norm + self._bias_size
+
+    def count(
+        self, states: torch.Tensor, items: torch.Tensor, left_out: LeftOut | None = None
+    ) -> CountedRanks:
+        """Rank items under states; padding is never counted.
+
+        A state that is not finite makes its row uncertain.
+
+        Args:
+            states: [N, D].
+            items: item ids, 0 for none, [N, M].
+            left_out: what is not ranked.
+        """
+        size = self.size(states)
+        margin = (self.margin * size).unsqueeze(1)
+        own = self._own(states, items, left_out)
+        asked = items > 0
+        surely = self._higher_than(states, own + margin, left_out, asked)
+        near = asked if self.largest is None else asked & (surely < self.largest)
+        uncertain = ~torch.isfinite(size)
+        rows = near.any(dim=1).nonzero().squeeze(1)
+        if len(rows):
+            some = None if left_out is None else left_out.of_selected(rows, len(items))
+            possibly = self._higher_than(states[rows], (own - margin)[rows], some, near[rows], 2)
+            # The item itself is within its own margin.
+            uncertain[rows] |= (near[rows] & (possibly != surely[rows] + 1)).any(dim=1)
+        return CountedRanks(torch.where(asked, surely + 1, 0), uncertain)
+
+    def top(self, states: torch.Tensor, k: int, left_out: LeftOut | None = None) -> Lists:
+        """The k items with the highest scores.
+
+        Args:
+            states: [N, D].
+            k: at most the number of items, padding not counted.
+            left_out: what is not ranked.
+        """
+        n_kept = min(k + 1, len(self._items))
+        found, values = [], []
+        for _, tiles in self._blocks(states, left_out, 0, len(self._items)):
+            best = best_items = None
+            for begin, scores in tiles:
+                top, at = scores.topk(min(n_kept, scores.shape[1]), dim=1)
+                at += begin + 1
+                if best is not None and best_items is not None:
+                    top, at = torch.cat([best, top], dim=1), torch.cat([best_items, at], dim=1)
+                    top, chosen = top.topk(min(n_kept, top.shape[1]), dim=1)
+                    at = at.gather(1, chosen)
+                best, best_items = top, at
+            assert best is not None
+            assert best_items is not None
+            values.append(best)
+            found.append(best_items[:, :k])
+        best = torch.cat(values)
+        margin = (self.margin * self.size(states)).unsqueeze(1)
+        # Both scores may be wrong by half of it; a gap between two that are left out is no number.
+        certain = (best[:, :-1] - best[:, 1:] > margin).all(dim=1)
+        return Lists(torch.cat(found), ~certain)
+
+    def _own(
+        self, states: torch.Tensor, items: torch.Tensor, left_out: LeftOut | None
+    ) -> torch.Tensor:
+        own = torch.empty(items.shape, dtype=states.dtype, device=states.device)
+        for start in range(0, len(states), self._rows):
+            part = slice(start, start + self._rows)
+            embedding = torch.nn.functional.embedding(items[part], self._all)
+            own[part] = torch.bmm(embedding, states[part].unsqueeze(2)).squeeze(2)
+        if self._all_bias is not None:
+            own += self._all_bias[items]
+        if left_out is not None:
+            n_items = len(self._all)
+            row = torch.arange(len(items), device=items.device).unsqueeze(1)
+            hidden = torch.isin(row * n_items + items, left_out.row * n_items + left_out.item)
+            own.masked_fill_(hidden, -torch.inf)
+        return own
+
+    def _higher_than(
+        self,
+        states: torch.Tensor,
+        thresholds: torch.Tensor,
+        left_out: LeftOut | None,
+        asked: torch.Tensor,
+        spare: int = 0,
+    ) -> torch.Tensor:
+        """How many items score above each threshold, [N, M]; or more than ``largest + spare``.
+
+        Most rows have enough of them among the first items, and need not see the others.
+        """
+        counts = torch.zeros(thresholds.shape, dtype=torch.int64, device=states.device)
+        rows = asked.any(dim=1).nonzero().squeeze(1)
+        for begin, end in self._stages:
+            if not len(rows):
+                break
+            hidden = left_out
+            if left_out is not None and len(rows) < len(states):
+                hidden = left_out.of_selected(rows, len(states))
+            counts[rows] += self._count_items(states[rows], thresholds[rows], hidden, begin, end)
+            if self.largest is not None:
+                few = asked[rows] & (counts[rows] < self.largest + spare)
+                rows = rows[few.any(dim=1)]
+        return counts
+
+    def _count_items(
+        self,
+        states: torch.Tensor,
+        thresholds: torch.Tensor,
+        left_out: LeftOut | None,
+        begin: int,
+        end: int,
+    ) -> torch.Tensor:
+        """How many of the items from ``begin`` to ``end`` score above each threshold, [N, M]."""
+        counts = torch.zeros(thresholds.shape, dtype=torch.float64, device=states.device)
+        if self._higher.shape[0] == 0:
+            # Written as float32, the comparison sums many times faster than as bool, and it counts
+            # exactly up to 2**24 items.
+            self._higher = torch.empty(
+                self._rows, self._width, dtype=torch.float32, device=states.device
+            )
+        for part, tiles in self._blocks(states, left_out, begin, end):
+            for _, scores in tiles:
+                higher = self._higher[: scores.shape[0], : scores.shape[1]]
+                for column in range(thresholds.shape[1]):
+                    threshold = thresholds[part, column, None]
+                    counts[part, column] += torch.gt(scores, threshold, out=higher).sum(dim=1)
+        return counts.long()
+
+    def _blocks(
+        self, states: torch.Tensor, left_out: LeftOut | None, begin: int, end: int
+    ) -> Iterator[tuple[slice, Iterator[tuple[int, torch.Tensor]]]]:
+        """Rows, and for each block of rows its scores, some items at a time."""
+        if self._scores.shape[0] == 0:
+            self._scores = self._items.new_empty(self._rows, self._width)
+        for start in range(0, len(states), self._rows):
+            part = slice(start, min(start + self._rows, len(states)))
+            hidden = None if left_out is None else left_out.of_rows(part.start, part.stop)
+            yield part, self._tiles(states[part], hidden, range(begin, end, self._width), end)
+
+    def _tiles(
+        self, states: torch.Tensor, left_out: LeftOut | None, begins: range, end: int
+    ) -> Iterator[tuple[int, torch.Tensor]]:
+        if left_out is not None:
+            order = torch.argsort(left_out.item)
+            hidden_row, hidden_item = left_out.row[order], left_out.item[order] - 1
+            bounds = torch.tensor([*begins, end], device=hidden_item.device)
+            cuts = torch.searchsorted(hidden_item, bounds).tolist()
+        for number, begin in enumerate(begins):
+            items = self._items[begin : min(begin + self._width, end)]
+            scores = self._scores[: len(states), : len(items)]
+            start = time.perf_counter()
+            torch.mm(states, items.t(), out=scores)
+            if self._bias is not None:
+                scores += self._bias[begin : begin + len(items)]
+            if left_out is not None:
+                hidden = slice(cuts[number], cuts[number + 1])
+                scores[hidden_row[hidden], hidden_item[hidden] - begin] = -torch.inf
+            self._phases.add("scores", time.perf_counter() - start)
+            start = time.perf_counter()
+            yield begin, scores
+            self._phases.add("ranks", time.perf_counter() - start)

@@ -1,0 +1,384 @@
+"""One pass over evaluation data that ranks by counting and gives the metrics all they need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from recbole.data.interaction import Interaction
+from recbole.evaluator.collector import Collector
+
+from recbole_residual.evaluator.counting import CountedRanks, LeftOut, Ranker
+from recbole_residual.evaluator.item_product import ItemProduct, NotCountableError
+from recbole_residual.evaluator.observation import Observation, SequenceRatios
+from recbole_residual.evaluator.phases import Phases
+from recbole_residual.evaluator.plain_rows import plain_position_scores, plain_scores
+from recbole_residual.evaluator.ranks import rank_of, refuse_nan
+from recbole_residual.evaluator.recovery_rate import OFFSETS
+from recbole_residual.evaluator.rounding import measured_margin, relative_margin
+from recbole_residual.evaluator.row_pool import Pool, chunks_by_length, trimmed
+from recbole_residual.evaluator.states import last_states
+from recbole_residual.model.architecture.window import ModelInput
+from recbole_residual.model.residual import is_unscaled, unscaled
+
+_CHECKED_ROWS = 16
+"""Rows that are computed in both ways at the start of an evaluation."""
+
+_OTHER_NETWORK = 64
+"""Scores that differ by so many margins come from different functions, not from rounding."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the metrics of a configuration need.
+
+    Attributes:
+        topk, lists, mean_rank: RecBole's rec.topk, rec.items and rec.meanrank.
+        n_back: input items to rank, counted back from the last, by the name of their ranks.
+        positions: the target's rank at earlier positions.
+        ratios: mixing ratios.
+        largest: the largest k.
+    """
+
+    topk: bool
+    lists: bool
+    mean_rank: bool
+    n_back: dict[str, int]
+    positions: bool
+    ratios: bool
+    largest: int
+
+    @property
+    def ours(self) -> bool:
+        """Whether a metric of this package is among them: they refuse scores that are NaN."""
+        return bool(self.n_back) or self.positions or self.ratios
+
+
+@dataclass
+class _Read:
+    """States of all rows of a pool, and what the forwards showed.
+
+    Attributes:
+        product: last positions, [N, D].
+        positions: at ``OFFSETS``, under the unscaled model, [len(OFFSETS) * N, D].
+        items: input items to rank, [N, len(n_back)].
+        n_positions: positions that the model was given, [N].
+        ratios: mixing ratios.
+    """
+
+    product: list[tuple[torch.Tensor, ItemProduct]] = field(default_factory=list)
+    positions: list[tuple[torch.Tensor, ItemProduct]] = field(default_factory=list)
+    ratios: list[tuple[torch.Tensor, SequenceRatios]] = field(default_factory=list)
+
+
+class CountingPass:
+    """Ranks the rows of pools of one evaluation.
+
+    Rows are sorted by length and trimmed; the model's states are multiplied with its items block by
+    block, and higher scores counted. Where another item's score is nearer to that of a ranked one
+    than rounding allows, the row goes through the model in RecBole's way, and RecBole's collector
+    decides (:mod:`~recbole_residual.evaluator.plain_rows`).
+
+    Args:
+        model: in eval mode.
+        config: the configuration.
+        wanted: what the metrics need.
+        observation: watches the model's forwards, or None where nobody needs what it sees.
+    """
+
+    def __init__(
+        self, model: Any, config: Any, wanted: Wanted, observation: Observation | None
+    ) -> None:
+        self._model, self._config, self._wanted = model, config, wanted
+        self._observation = observation
+        self._item_seq = config["ITEM_ID_FIELD"] + config["LIST_SUFFIX"]
+        self._item_seq_len = config["ITEM_LIST_LENGTH_FIELD"]
+        self._margin = relative_margin(model)
+        self._trims: bool | None = None
+        self._ranker: tuple[ItemProduct, Ranker] | None = None
+        self.phases = Phases()
+        self.n_plain = 0
+
+    # What can be ranked so -----------------------------------------------------------------------
+
+    def check(self, pool: Pool) -> None:
+        """Compute some rows in both ways: are they the same scores, and how near to each other?
+
+        Raises:
+            NotCountableError: if the model's scores are no product of states and items, or depend
+                on more than the row.
+        """
+        order = torch.sort(pool.item_seq_len, stable=True).indices
+        place = torch.linspace(0, len(pool) - 1, _CHECKED_ROWS, device=order.device).round().long()
+        rows = torch.unique(order[place])
+        with self._paused():
+            batch = pool.interaction[rows]
+            expected = self._model.full_sort_predict(batch).view(len(rows), -1)[:, 1:]
+            for trims in (True, False):
+                self._trims = trims
+                apart = self._apart(pool, rows, expected)
+                if apart <= _OTHER_NETWORK * max(self._margin, torch.finfo(torch.float32).tiny):
+                    self._margin = max(self._margin, apart)
+                    return
+        raise NotCountableError("trimmed and sorted batches give other scores")
+
+    def _apart(self, pool: Pool, rows: torch.Tensor, expected: torch.Tensor) -> float:
+        largest = 0.0
+        # Short rows apart from long ones, so that something is trimmed.
+        for part in chunks_by_length(pool.item_seq_len[rows], 2 * self._width(pool)):
+            product = last_states(self._model, self._batch(pool, rows[part]), (0,))
+            scores = product.states @ product.items[1:].t()
+            if product.bias is not None:
+                scores = scores + product.bias[1:]
+            size = Ranker(product.items, product.bias).size(product.states)
+            apart = measured_margin(expected[part], scores, size)
+            if not apart < float("inf"):  # NaN too
+                raise NotCountableError("a score is not finite")
+            largest = max(largest, apart)
+        return largest
+
+    def _width(self, pool: Pool) -> int:
+        return pool.interaction[self._item_seq].shape[1]
+
+    def _batch(self, pool: Pool, rows: torch.Tensor) -> Interaction:
+        full = self._width(pool)
+        width = max(1, int(pool.item_seq_len[rows].max())) if self._trims else full
+        return trimmed(pool.interaction[rows], width, full)
+
+    def _paused(self) -> Any:
+        return (self._observation or Observation(self._model)).paused()
+
+    # The pass ------------------------------------------------------------------------------------
+
+    def run(self, pool: Pool) -> dict[str, torch.Tensor]:
+        """Everything wanted of the rows of a pool, by the collector's names, in their order.
+
+        Raises:
+            NotCountableError: if they cannot be ranked so.
+        """
+        if pool.left_out is not None and self._wanted.n_back:
+            raise NotCountableError("input items may be masked")
+        if self._trims is None:
+            with self.phases.of("check"):
+                self.check(pool)
+        values: dict[str, torch.Tensor] = {}
+        items = pool.target.new_zeros(len(pool), 1 + len(self._wanted.n_back))
+        items[:, 0] = pool.target
+        n_positions = pool.item_seq_len.clone()
+        with self.phases.of("forward"):
+            read = self._forward(pool, items, n_positions)
+        counted = self._count(pool, read.product, items)
+        self._own_values(values, counted, items)
+        unsure = counted.uncertain
+        if self._wanted.lists:
+            lists = self._lists(pool, read.product)
+            values["rec.items"] = lists[0]
+            unsure = unsure | lists[1]
+        self._recbole_values(values, pool, counted.ranks[:, 0])
+        self._settle(values, pool, items, unsure)
+        if self._wanted.positions:
+            self._position_values(values, pool, read.positions, n_positions)
+        if self._wanted.ratios:
+            self._ratio_values(values, read.ratios)
+        return values
+
+    def _forward(self, pool: Pool, items: torch.Tensor, n_positions: torch.Tensor) -> _Read:
+        """States of every row; fills in the input items and the numbers of positions."""
+        read, wanted = _Read(), self._wanted
+        same = wanted.positions and is_unscaled(self._model)
+        for rows in self._chunks(pool):
+            batch = self._batch(pool, rows)
+            product = last_states(self._model, batch, OFFSETS if same else (0,))
+            if not bool(product.states.isfinite().all()):
+                raise NotCountableError("a state is not finite")
+            if same:
+                read.positions.append((rows, product))
+                states = product.states[: len(rows)]
+                product = ItemProduct(states, product.items, product.bias)
+            read.product.append((rows, product))
+            if self._observation is not None:
+                self._look(read, batch, rows, items, n_positions)
+            if wanted.positions and not same:
+                with self._paused(), unscaled(self._model):
+                    read.positions.append((rows, last_states(self._model, batch, OFFSETS)))
+        return read
+
+    def _chunks(self, pool: Pool) -> Iterator[torch.Tensor]:
+        if self._trims:
+            return chunks_by_length(pool.item_seq_len)
+        return chunks_by_length(torch.full_like(pool.item_seq_len, self._width(pool)))
+
+    def _look(
+        self,
+        read: _Read,
+        batch: Interaction,
+        rows: torch.Tensor,
+        items: torch.Tensor,
+        n_positions: torch.Tensor,
+    ) -> None:
+        assert self._observation is not None
+        every = torch.arange(len(rows), device=rows.device)
+        if self._wanted.ratios:
+            read.ratios.append((rows, self._observation.take_ratios(every, len(every))))
+        if self._wanted.n_back or self._wanted.positions:
+            window: ModelInput = self._observation.take_input(batch, every)
+            n_positions[rows] = window.n_positions
+            for column, n_back in enumerate(self._wanted.n_back.values(), start=1):
+                items[rows, column] = window.item_before_end(n_back)
+
+    # Counting ------------------------------------------------------------------------------------
+
+    def _groups(
+        self, parts: list[tuple[torch.Tensor, ItemProduct]], n_reads: int = 1
+    ) -> Iterator[tuple[torch.Tensor, torch.Tensor, Ranker]]:
+        """Rows, their states [n_reads, R, D] and a ranker, as many rows at once as share items."""
+        group: list[tuple[torch.Tensor, ItemProduct]] = []
+        for part in parts:
+            if group and not _share_items(group[-1][1], part[1]):
+                yield self._joined(group, n_reads)
+                group = []
+            group.append(part)
+        if group:
+            yield self._joined(group, n_reads)
+
+    def _joined(
+        self, group: list[tuple[torch.Tensor, ItemProduct]], n_reads: int
+    ) -> tuple[torch.Tensor, torch.Tensor, Ranker]:
+        product = group[0][1]
+        if self._ranker is None or not _share_items(self._ranker[0], product):
+            largest = None if self._wanted.mean_rank else self._wanted.largest
+            ranker = Ranker(product.items, product.bias, self._margin, largest, self.phases)
+            self._ranker = (product, ranker)
+        states = [part.states.view(n_reads, len(rows), -1) for rows, part in group]
+        return torch.cat([rows for rows, _ in group]), torch.cat(states, dim=1), self._ranker[1]
+
+    def _count(
+        self, pool: Pool, parts: list[tuple[torch.Tensor, ItemProduct]], items: torch.Tensor
+    ) -> CountedRanks:
+        ranks = torch.empty_like(items)
+        uncertain = torch.empty(len(pool), dtype=torch.bool, device=items.device)
+        for rows, states, ranker in self._groups(parts):
+            counted = ranker.count(states[0], items[rows], self._left_out(pool, rows))
+            ranks[rows], uncertain[rows] = counted.ranks, counted.uncertain
+        return CountedRanks(ranks, uncertain)
+
+    def _lists(
+        self, pool: Pool, parts: list[tuple[torch.Tensor, ItemProduct]]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        listed = pool.target.new_empty(len(pool), self._wanted.largest)
+        uncertain = torch.empty(len(pool), dtype=torch.bool, device=listed.device)
+        for rows, states, ranker in self._groups(parts):
+            lists = ranker.top(states[0], self._wanted.largest, self._left_out(pool, rows))
+            listed[rows], uncertain[rows] = lists.items, lists.uncertain
+        return listed, uncertain
+
+    def _left_out(self, pool: Pool, rows: torch.Tensor) -> LeftOut | None:
+        return None if pool.left_out is None else pool.left_out.of_selected(rows, len(pool))
+
+    # By the collector's names --------------------------------------------------------------------
+
+    def _own_values(
+        self, values: dict[str, torch.Tensor], counted: CountedRanks, items: torch.Tensor
+    ) -> None:
+        for column, name in enumerate(self._wanted.n_back, start=1):
+            values[name] = counted.ranks[:, column]
+        if self._wanted.positions:
+            values["rec.target_rank"] = counted.ranks[:, 0].clone()
+
+    def _recbole_values(
+        self, values: dict[str, torch.Tensor], pool: Pool, ranks: torch.Tensor
+    ) -> None:
+        """Of rows in which no other score is near the target's."""
+        if self._wanted.topk:
+            place = torch.arange(1, self._wanted.largest + 1, device=ranks.device)
+            hits = (ranks.unsqueeze(1) == place).int()
+            values["rec.topk"] = torch.cat([hits, torch.ones_like(hits[:, :1])], dim=1)
+        if self._wanted.mean_rank:
+            n_ranked = torch.full_like(ranks, self._model.n_items - 1)
+            if pool.left_out is not None:
+                pairs = torch.stack([pool.left_out.row, pool.left_out.item])
+                row, item = torch.unique(pairs, dim=1)
+                n_ranked -= torch.bincount(row[item > 0], minlength=len(ranks))
+            columns = [ranks.float(), n_ranked.float(), torch.ones_like(ranks).float()]
+            values["rec.meanrank"] = torch.stack(columns, dim=1)
+
+    def _settle(
+        self,
+        values: dict[str, torch.Tensor],
+        pool: Pool,
+        items: torch.Tensor,
+        unsure: torch.Tensor,
+    ) -> None:
+        """Where rounding decides, RecBole's collector does, on the model's own scores."""
+        rows = unsure.nonzero().squeeze(1)
+        self.n_plain += len(rows)
+        with self.phases.of("plain"), self._paused():
+            for part, scores in plain_scores(self._model, pool, rows):
+                collector = Collector(self._config)
+                collector.device = scores.device
+                at = torch.arange(len(part), device=part.device)
+                collector.eval_batch_collect(scores, pool.interaction[part], at, pool.target[part])
+                for name, value in collector.data_struct._data_dict.items():
+                    values[name][part] = value.to(values[name].dtype)
+                if not self._wanted.ours:
+                    continue
+                refuse_nan(scores)
+                ranks = rank_of(scores, items[part])
+                for column, name in enumerate(self._wanted.n_back, start=1):
+                    values[name][part] = ranks[:, column]
+                if self._wanted.positions:
+                    values["rec.target_rank"][part] = ranks[:, 0]
+
+    def _position_values(
+        self,
+        values: dict[str, torch.Tensor],
+        pool: Pool,
+        parts: list[tuple[torch.Tensor, ItemProduct]],
+        n_positions: torch.Tensor,
+    ) -> None:
+        ranks = pool.target.new_empty(len(pool), len(OFFSETS))
+        unsure = torch.zeros(len(pool), dtype=torch.bool, device=ranks.device)
+        for rows, states, ranker in self._groups(parts, len(OFFSETS)):
+            hidden = self._left_out(pool, rows)
+            for column, at_position in enumerate(states):
+                counted = ranker.count(at_position, pool.target[rows].unsqueeze(1), hidden)
+                ranks[rows, column] = counted.ranks[:, 0]
+                unsure[rows] |= counted.uncertain
+        with self.phases.of("plain"), self._paused(), unscaled(self._model):
+            rows = unsure.nonzero().squeeze(1)
+            for part, read in plain_position_scores(self._model, pool, rows, OFFSETS):
+                for column, scores in enumerate(read):
+                    refuse_nan(scores)
+                    ranks[part, column] = rank_of(scores, pool.target[part])
+        reached = n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=ranks.device)
+        if is_unscaled(self._model):
+            ranks[:, 0] = values["rec.target_rank"]
+        values["rec.position_rank"] = ranks * reached
+
+    def _ratio_values(
+        self, values: dict[str, torch.Tensor], parts: list[tuple[torch.Tensor, SequenceRatios]]
+    ) -> None:
+        back = torch.argsort(torch.cat([rows for rows, _ in parts]))
+        for name, of in (
+            ("rec.mixing_ratio", lambda ratios: ratios.mean),
+            ("rec.mixing_ratio_last", lambda ratios: ratios.last),
+            ("rec.mixing_positions", lambda ratios: ratios.n_positions),
+        ):
+            values[name] = torch.cat([of(ratios) for _, ratios in parts])[back]
+
+
+def _share_items(one: ItemProduct, other: ItemProduct) -> bool:
+    """Whether two products, both still held, have the same items and the same bias."""
+
+    def same(left: torch.Tensor | None, right: torch.Tensor | None) -> bool:
+        if left is None or right is None:
+            return left is right
+        return (left.data_ptr(), left.shape, left.stride()) == (
+            right.data_ptr(),
+            right.shape,
+            right.stride(),
+        )
+
+    return same(one.items, other.items) and same(one.bias, other.bias)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from recbole.evaluator.collector import DataStruct
 
+from recbole_residual.errors import WriteError
 from recbole_residual.evaluator import per_user, per_user_table, write_per_user
 from recbole_residual.evaluator.base_metric import mean_of_defined
 from recbole_residual.model.residual import scale_residual
@@ -132,7 +133,7 @@ def test_a_table_that_cannot_be_written_leaves_the_old_one(
         raise OSError("no space left")
 
     monkeypatch.setattr(pd.DataFrame, "to_csv", half)
-    with pytest.raises(OSError, match="no space"):
+    with pytest.raises(WriteError, match="no space"):
         write_per_user(table, tmp_path)
     assert path.read_bytes() == before
     assert [file.name for file in path.parent.glob("per_user*")] == [path.name]

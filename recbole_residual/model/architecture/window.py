@@ -123,10 +123,6 @@ class InputWatch:
         step = copies_of_a_row(len(shown), len(interaction))
         return ModelInput.of_masked(shown[::step], model.mask_token)
 
-    def forget(self) -> None:
-        """Forget what the model has been shown."""
-        self._windows = []
-
 
 def copies_of_a_row(n_shown: int, n_rows: int) -> int:
     """How often a model was shown every row of a batch, one copy after the other.

@@ -29,6 +29,11 @@ from torch import nn
 from recbole_residual.model.architecture.stream import RESIDUAL_STREAM
 from recbole_residual.model.causal_attention import causal_attention
 from recbole_residual.model.dropout import keep_mask
+from recbole_residual.model.mass_attention import (
+    MassAwareSoftmax,
+    mass_aware_attention,
+    norm_order,
+)
 from recbole_residual.model.residual import Scaling, residual_factor
 
 _PARTS = (
@@ -43,6 +48,7 @@ _PARTS = (
     nn.LayerNorm,
     nn.Dropout,
     nn.Softmax,
+    MassAwareSoftmax,
     nn.CrossEntropyLoss,
 )
 """What RecBole's SASRec is made of; anything else may compute something else."""
@@ -180,7 +186,12 @@ def _attention(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tens
     )
     qkv = packing.unpack(qkv).view(batch, length, 3, heads, width)
     p = block.attn_dropout.p if block.training else 0.0
-    if hidden.device.type == "cpu" and p > 0:
+    order = norm_order(block)
+    if order != 1:
+        query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
+        kept = keep_mask((batch, heads, length, length), p, hidden) if p > 0 else None
+        context = mass_aware_attention(query, key, value, order, kept).transpose(1, 2)
+    elif hidden.device.type == "cpu" and p > 0:
         context = causal_attention(qkv, p)
     else:
         # padding comes last, so the causal mask hides it from every item

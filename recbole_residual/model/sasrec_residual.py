@@ -16,7 +16,9 @@ from recbole.model.sequential_recommender import SASRec
 from torch.utils.hooks import RemovableHandle
 
 from recbole_residual.model import controls
+from recbole_residual.model.architecture.blocks import attention_blocks
 from recbole_residual.model.base import ResidualMixin
+from recbole_residual.model.mass_attention import apply_attention_norm, norm_order
 from recbole_residual.model.registry import register_model
 from recbole_residual.model.switches import hook_uniform_attention
 
@@ -38,6 +40,8 @@ class SASRecResidual(ResidualMixin, SASRec):
         position: ``learned``, ``none`` or ``rotary``, in training and at inference.
         norm: ``post`` or ``pre`` (see :class:`~recbole_residual.model.controls.PreNorm`), in
             training and at inference.
+        attention_norm_p: 1 is softmax; more lets repeated evidence grow the output of attention
+            (see :mod:`~recbole_residual.model.mass_attention`), in training and at inference.
         and those of RecBole's SASRec.
     """
 
@@ -51,10 +55,17 @@ class SASRecResidual(ResidualMixin, SASRec):
         self._uniform: list[RemovableHandle] = []
         controls.apply_position(self, config["position"])
         controls.apply_norm(self, config["norm"])
+        order = config["attention_norm_p"]
+        apply_attention_norm(self, 1 if order is None else order)
         residual = controls.check_choice("residual", config["residual"], controls.RESIDUAL)
         self.alpha_scales_feed_forward = residual == "attention+ffn"
         self._init_residual(config)
         self.attention = config["attention"]
+
+    @property
+    def attention_norm_p(self) -> float:
+        """Order of the norm that divides the attention weights; 1 is softmax."""
+        return norm_order(attention_blocks(self)[0])
 
     @property
     def attention(self) -> str:
@@ -64,9 +75,10 @@ class SASRecResidual(ResidualMixin, SASRec):
     @attention.setter
     def attention(self, value: str) -> None:
         value = controls.check_choice("attention", value, self.attention_choices)
+        handles = hook_uniform_attention(self) if value == "uniform" else []
         for handle in self._uniform:
             handle.remove()
-        self._uniform = hook_uniform_attention(self) if value == "uniform" else []
+        self._uniform = handles
 
     @contextmanager
     def as_trained(self) -> Iterator[None]:

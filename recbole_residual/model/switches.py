@@ -19,6 +19,7 @@ from torch.utils.hooks import RemovableHandle
 from recbole_residual.errors import NoSwitchError
 from recbole_residual.model.architecture.blocks import attention_blocks
 from recbole_residual.model.architecture.wrappers import hookable
+from recbole_residual.model.mass_attention import norm_order
 
 POSITION_EMBEDDING = "position_embedding"
 """Name under which RecBole's models hold their learned position vectors."""
@@ -40,7 +41,8 @@ def hook_uniform_attention(model: nn.Module) -> list[RemovableHandle]:
 
     Raises:
         NoAttentionError: if the model has no attention block.
-        NoSwitchError: if a block is not RecBole's ``MultiHeadAttention``.
+        NoSwitchError: if a block is not RecBole's ``MultiHeadAttention``, or does not normalise its
+            weights by softmax.
     """
     blocks: list[Any] = [*attention_blocks(hookable(model))]
     for block in blocks:
@@ -49,6 +51,11 @@ def hook_uniform_attention(model: nn.Module) -> list[RemovableHandle]:
                 f"{type(model).__name__} attends with {type(block).__name__}, whose weights do "
                 "not come from one softmax over positions: uniform attention is defined for "
                 "RecBole's MultiHeadAttention (SASRec, BERT4Rec, CORE, ...)."
+            )
+        if norm_order(block) != 1:
+            raise NoSwitchError(
+                f"uniform attention averages the prefix, and attention_norm_p = "
+                f"{norm_order(block)} makes weights that are no average: set one of the two."
             )
     return [block.query.register_forward_hook(output_zeros) for block in blocks]
 

@@ -24,6 +24,7 @@ from recbole_residual.decomposition.stages import mixing_ratio
 from recbole_residual.decomposition.sums import all_and_last, ratio_sums
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.fast_forward import can_run_fast
+from recbole_residual.model.mass_attention import norm_order
 from recbole_residual.probe.engine.setting_tree import AttentionNode, LayerNode, SettingTree
 
 _SHARED_FROM = 3
@@ -53,6 +54,7 @@ class _Layer:
     """Weights of one layer, laid out for products with rows of positions."""
 
     n_heads: int
+    norm_order: float
     query_key: torch.Tensor
     query_key_bias: torch.Tensor
     value: torch.Tensor
@@ -74,6 +76,7 @@ class _Layer:
             activation = nn.functional.gelu  # the same function in one operation
         return cls(
             n_heads=attention.num_attention_heads,
+            norm_order=norm_order(attention),
             query_key=torch.cat([attention.query.weight * scale, attention.key.weight]).t(),
             query_key_bias=torch.cat([attention.query.bias * scale, attention.key.bias]),
             value=attention.value.weight.t(),
@@ -241,10 +244,10 @@ def _attend(layer: _Layer, x: torch.Tensor, rows: _Rows) -> tuple[torch.Tensor, 
     for head in range(n_heads):
         query, key = query_key[:, :, 0, head], query_key[:, :, 1, head]
         weights = torch.bmm(query, key.transpose(1, 2))
-        weights = _exponentiate(weights, rows)
+        weights = _exponentiate(weights, layer.norm_order, rows)
         context[:, :, head] = torch.bmm(weights, by_head[:, :, head])
         own_weight[:, head] = weights.diagonal(dim1=1, dim2=2).reshape(-1)
-        total[:, head] = weights.sum(dim=2).view(-1)
+        total[:, head] = _norm_of(weights, layer.norm_order).view(-1)
     spread = torch.eye(n_heads, dtype=x.dtype, device=x.device).repeat_interleave(size, dim=1)
     torch.mul(value, own_weight @ spread, out=parts[1])
     parts[0] -= parts[1]
@@ -253,9 +256,14 @@ def _attend(layer: _Layer, x: torch.Tensor, rows: _Rows) -> tuple[torch.Tensor, 
     return output[0], output[1]
 
 
-def _exponentiate(scores: torch.Tensor, rows: _Rows) -> torch.Tensor:
+def _norm_of(weights: torch.Tensor, order: float) -> torch.Tensor:
+    """What divides the weights of each query: their sum, or their norm, [B, L, L] -> [B, L]."""
+    return weights.sum(dim=2) if order == 1 else weights.pow(order).sum(dim=2).pow(1 / order)
+
+
+def _exponentiate(scores: torch.Tensor, order: float, rows: _Rows) -> torch.Tensor:
     """Attention weights up to a factor per query, 0 where the query does not see the key."""
-    if scores.device.type == "cpu":
+    if scores.device.type == "cpu" and order == 1:
         low, high = torch.aminmax(scores)
         if low.item() > -_SAFE_SCORE and high.item() < _SAFE_SCORE:
             # No shift is needed, and hidden keys at -inf would make exp many times slower.

@@ -175,6 +175,14 @@ _OF_MODELS = (
         page="models.md",
     ),
     Key(
+        "attention_norm_p",
+        Number(low=1),
+        1.0,
+        "Order of the norm that divides the attention weights, in training too. 1 is softmax.",
+        models=("SASRecResidual",),
+        page="controls.md",
+    ),
+    Key(
         "mask_position",
         Choice(values=("after_last", "recbole")),
         "after_last",

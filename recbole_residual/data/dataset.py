@@ -17,7 +17,6 @@ from recbole.data.dataset import SequentialDataset
 from recbole.data.interaction import Interaction
 from recbole.utils.enum_type import FeatureSource, FeatureType
 
-from recbole_residual.compat import fill_missing
 from recbole_residual.data import splitting
 from recbole_residual.data.filtering import filter_interactions
 from recbole_residual.data.header import Column as FileColumn
@@ -144,9 +143,9 @@ class SequenceDataset(AtomicFileReading, SequentialDataset):
         )
         codes = np.asarray(joined.codes)
         ids = np.zeros(len(codes), dtype=np.int64)  # a missing token is padding
-        there = codes >= 0
-        new_ids, first_codes = pd.factorize(codes[there])
-        ids[there] = new_ids + 1
+        has_token = codes >= 0
+        new_ids, first_codes = pd.factorize(codes[has_token])
+        ids[has_token] = new_ids + 1
         tokens = np.array(["[PAD]", *joined.categories.take(first_codes)])
         token_id = {token: i for i, token in enumerate(tokens)}
         ends = np.cumsum([len(column) for column in columns])
@@ -155,9 +154,6 @@ class SequenceDataset(AtomicFileReading, SequentialDataset):
                 self.field2id_token[field] = tokens
                 self.field2token_id[field] = token_id
             feat[field] = new
-
-    def _fill_nan(self) -> None:
-        fill_missing(self)
 
     def _normalize(self) -> None:
         # the last moment at which times are exact

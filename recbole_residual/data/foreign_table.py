@@ -123,10 +123,10 @@ def _separator(path: Path, columns: Sequence[str] | None, encoding: str) -> str:
     return ","
 
 
-def _check_columns(source: Source, columns: Sequence[str] | None, there: Sequence[object]) -> None:
-    names = [str(name) for name in there]
+def _check_columns(source: Source, columns: Sequence[str] | None, header: Sequence[object]) -> None:
+    names = [str(name) for name in header]
     for column in columns or ():
-        if column in there:
+        if column in header:
             continue
         close = difflib.get_close_matches(str(column), names, n=1, cutoff=0.5)
         hint = f" Did you mean {close[0]!r}?" if close else ""

@@ -286,5 +286,5 @@ def _write(path: Path, rows: pd.DataFrame) -> None:
             whole = np.abs(times) < 2**53
             whole &= times == np.floor(times)
             rows[column] = [str(int(t)) if w else repr(float(t)) for t, w in zip(times, whole)]
-    with atomic_path(path) as part:
-        rows.to_csv(part, sep="\t", index=False, quoting=csv.QUOTE_NONE, encoding="utf-8")
+    with atomic_path(path) as new_file:
+        rows.to_csv(new_file, sep="\t", index=False, quoting=csv.QUOTE_NONE, encoding="utf-8")

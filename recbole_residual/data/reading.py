@@ -15,6 +15,7 @@ import torch
 from recbole.data.interaction import Interaction
 from recbole.utils.enum_type import FeatureSource, FeatureType
 
+from recbole_residual.compat import fill_missing
 from recbole_residual.data.atomic_file import read_atomic_file
 from recbole_residual.data.header import Column, check_type, read_header
 from recbole_residual.data.intervals import parse_intervals
@@ -134,7 +135,8 @@ class AtomicFileReading(_Parent):
             close = difflib.get_close_matches(str(name), fields, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise AtomicFileError(
-                path, f"{key} names a column {name!r}, but there is none.{hint} {_there(header)}"
+                path,
+                f"{key} names a column {name!r}, but there is none.{hint} {_columns_of(header)}",
             )
 
     def _may_lack(self, field: str) -> bool:
@@ -237,6 +239,9 @@ class AtomicFileReading(_Parent):
             )
         super()._reset_index()
 
+    def _fill_nan(self) -> None:
+        fill_missing(self)
+
     def _normalize(self) -> None:
         with recbole_refusals("normalize_field or normalize_all"):
             super()._normalize()
@@ -280,5 +285,5 @@ class AtomicFileReading(_Parent):
         return None
 
 
-def _there(header: Sequence[Column]) -> str:
+def _columns_of(header: Sequence[Column]) -> str:
     return f"The file has: {', '.join(column.field for column in header)}."

@@ -137,6 +137,6 @@ def leave_last_out(groups: Sequence[np.ndarray], parts: int) -> list[np.ndarray]
     rows = np.concatenate(groups)
     ends = np.repeat(np.cumsum(sizes), sizes)
     from_end = ends - 1 - np.arange(len(rows))
-    given = np.repeat(np.minimum(parts, sizes - 1), sizes)
-    part = np.where(from_end < given, parts - from_end, 0)
+    n_given_away = np.repeat(np.minimum(parts, sizes - 1), sizes)
+    part = np.where(from_end < n_given_away, parts - from_end, 0)
     return [rows[part == i] for i in range(parts + 1)]

@@ -128,15 +128,15 @@ def split_statistics(train: Any, valid: Any, test: Any) -> SplitStatistics:
     """
     rows = train.inter_feat
     sequences = train.sequences
-    seen = np.zeros(train.item_num, dtype=bool)
+    in_training = np.zeros(train.item_num, dtype=bool)
     for positions in (rows.positions, sequences.first[rows.positions].long()):
-        seen[sequences.at(train.iid_field, positions).numpy()] = True
+        in_training[sequences.at(train.iid_field, positions).numpy()] = True
 
     def users(part: Any) -> int:
         return len(np.unique(part.inter_feat[part.uid_field].numpy()))
 
     def cold(part: Any) -> int:
-        return int(np.count_nonzero(~seen[part.inter_feat[part.iid_field].numpy()]))
+        return int(np.count_nonzero(~in_training[part.inter_feat[part.iid_field].numpy()]))
 
     return SplitStatistics(
         train_users=users(train),

@@ -262,6 +262,22 @@ def _with_cellwise_agg(original: Callable) -> Callable:
     return mended
 
 
+def mend_scipy_dok_update() -> None:
+    """scipy >= 1.13: ``dok_matrix`` lost ``_update``, with which LightGCN and its like fill theirs.
+
+    The entries that they give are in range and not zero, which is what ``_update`` relied on.
+    """
+    from scipy.sparse import dok_matrix
+
+    if hasattr(dok_matrix, "_update"):
+        return
+
+    def update(matrix: Any, entries: Any) -> None:
+        matrix._dict.update(entries)
+
+    dok_matrix._update = update
+
+
 def mend_torch26_load(trainer_class: type) -> None:
     """torch >= 2.6 loads weights only, and RecBole's Trainer cannot read its own checkpoints.
 
@@ -314,6 +330,7 @@ def mend_recbole() -> None:
     from recbole.trainer import Trainer
 
     mend_missing_numpy_aliases()
+    mend_scipy_dok_update()
     mend_pandas3_chained_fillna(Dataset)
     mend_pandas3_series_agg(Dataset, SequentialDataset)
     mend_torch26_load(Trainer)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from recbole.data.dataset import Dataset
 from recbole.utils import FeatureType
+from scipy import sparse
 
 import recbole_residual
 from recbole_residual import compat
@@ -174,6 +175,14 @@ def test_old_pandas_is_left_alone(pretend) -> None:
     compat.mend_pandas3_series_agg(owner, owner)
     assert "_fill_nan" not in vars(owner)
     assert "_remap" not in vars(owner)
+
+
+def test_scipys_dok_matrix_is_filled() -> None:
+    compat.mend_scipy_dok_update()
+    matrix = sparse.dok_matrix((2, 3), dtype=np.float32)
+    matrix._update({(0, 1): 1, (1, 2): 2})
+    assert matrix.toarray().tolist() == [[0, 1, 0], [0, 0, 2]]
+    assert matrix.tocsr().nnz == 2
 
 
 def test_torch26_trainer_reads_its_checkpoint(tmp_path, pretend) -> None:

@@ -127,7 +127,7 @@ class ResidualTrainerMixin(EvaluationMixin):
         return best
 
     def _pretrains(self) -> bool:
-        return getattr(self.model, "train_stage", None) == "pretrain"  # S3Rec
+        return "pretrain" in (getattr(self.model, "train_stage", None) or "")  # S3Rec, RaCT
 
     def _validates_after(self, epoch: int) -> bool:
         return self._validates and (epoch + 1) % self.eval_step == 0

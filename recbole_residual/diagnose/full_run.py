@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from logging import getLogger
 from typing import Any, Union
 
+from recbole.utils import ModelType
+
 from recbole_residual.checkpoint.lock import RunLock
 from recbole_residual.config.probe_names import PROBES, probe_names, probes_after_training
 from recbole_residual.config.residual_config import ResidualConfig
@@ -134,7 +136,9 @@ def examine(session: Session, folder: RunFolder, names: Sequence[str]) -> dict[s
     """
     config = session.config
     answers: dict[str, ProbeResult] = {}
-    if has_rows(session.valid_data) and has_rows(session.test_data):
+    if names and session.model.type != ModelType.SEQUENTIAL:
+        getLogger().warning("Probes ask sequential models; %s is none.", config["model"])
+    elif names and has_rows(session.valid_data) and has_rows(session.test_data):
         answers = run_probes(
             session.model,
             session.valid_data,

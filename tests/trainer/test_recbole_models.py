@@ -36,7 +36,6 @@ SETUPS: dict[str, dict[str, Any]] = {
     "S3Rec": {"train_stage": "pretrain", "pretrain_epochs": 1, "save_step": 1},
     "RaCT": {"train_stage": "actor_pretrain", "pretrain_epochs": 1, "save_step": 1},
     "LINE": {"second_order_loss_weight": 0.5},
-    "ConvNCF": {"cnn_channels": [1, 8], "cnn_kernels": [4], "cnn_strides": [2]},
     "DMF": {"inter_matrix_type": "01"},
 }
 """Keys without which a model does not train on this part of ml-100k, in plain RecBole either."""

@@ -170,6 +170,12 @@ def _check_features(config: Mapping[str, Any], model_class: type, given: Mapping
         raise ConfigError(
             "normalize_field names columns and normalize_all is True: set normalize_all: False."
         )
+    for name in config.get("discretization") or ():
+        if name not in (config.get("numerical_features") or ()):
+            raise ConfigError(
+                f"discretization: {name!r} must be one of numerical_features, and they are "
+                f"{config.get('numerical_features')}."
+            )
     threshold = config.get("threshold")
     if threshold is not None and len(threshold) != 1:
         raise ConfigError(

@@ -9,6 +9,9 @@ from typing import Any
 from recbole_residual.config.kinds import Kind, UnusableError
 from recbole_residual.errors import ConfigError
 
+_LONGEST = 200
+"""Characters of a value that an error shows."""
+
 
 class _ByModel:
     def __repr__(self) -> str:
@@ -101,4 +104,12 @@ number of at least 1.
             path, inner = error.inner or ((), value)
             name = ": ".join((self.name, *path))
             wanted = error.wanted if error.wanted.endswith(("?", ".")) else f"{error.wanted}."
-            raise ConfigError(f"{name} = {inner!r} is not usable: {wanted}") from None
+            raise ConfigError(f"{name} = {_short(inner)} is not usable: {wanted}") from None
+
+
+def _short(value: Any) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # a whole number of more digits than Python writes
+        return "a number of thousands of digits"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."

@@ -64,11 +64,8 @@ DERIVED_KEYS = frozenset(
 )
 """Keys that RecBole's Config computes; a saved configuration leaves them out."""
 
-UNLISTED_KEYS = frozenset(
-    {"model", "dataset", "tail_ratio", "reg_weight", "selected_features", "pooling_mode"}
-    | {"position_field"}
-)
-"""Keys that RecBole's code reads and none of its lists, nor the table, has."""
+UNLISTED_KEYS = frozenset({"model", "dataset"})
+"""Keys of every configuration that neither the table nor one of RecBole's lists has."""
 
 
 def read(name: str, value: object) -> object:

@@ -99,9 +99,14 @@ class Number(Kind):
         number = literal(value)
         if self.infinite and str(number).lower() in ("inf", "math.inf"):
             return math.inf
-        if isinstance(number, bool) or not isinstance(number, Real) or not math.isfinite(number):
+        if isinstance(number, bool) or not isinstance(number, Real):
             raise UnusableError(f"it must be {self.words}")
-        size = float(number)
+        try:
+            size = float(number)
+        except OverflowError:
+            size = math.inf
+        if not math.isfinite(size):
+            raise UnusableError(f"it must be {self.words}")
         low = size > self.low if self.open_low else size >= self.low
         high = size < self.high if self.open_high else size <= self.high
         if not (low and high):
@@ -179,7 +184,12 @@ class FilePath(Text):
         return "a path"
 
     def _read(self, value: Any) -> str:
-        return expand(super()._read(str(value) if isinstance(value, PathLike) else value))
+        path = expand(super()._read(str(value) if isinstance(value, PathLike) else value))
+        if path.startswith("~"):
+            raise UnusableError(f"there is no user {path[1:].split('/')[0]!r}")
+        if "\0" in path:
+            raise UnusableError(f"it must be {self.words}")
+        return path
 
 
 @dataclass(frozen=True)
@@ -193,7 +203,7 @@ class Separator(Text):
     def _read(self, value: Any) -> str:
         text = unquoted(str(value)) if len(str(value)) > 1 else str(value)
         text = text.replace("\\t", "\t")
-        if not text or "\n" in text:
+        if not text or "\n" in text or "\\n" in text:
             raise UnusableError(f"it must be {self.words}")
         return text
 
@@ -247,22 +257,28 @@ class Many(Kind):
         of: the kind of each.
         least: how many there must be.
         exactly: how many there must be, if that number is fixed.
+        example: one such list.
     """
 
     of: Kind = field(default_factory=Kind)
     least: int = 0
     exactly: int | None = None
+    example: str = ""
 
     label = "list"
 
     @property
     def words(self) -> str:
+        if self.example:
+            return f"a list such as {self.example}"
         each = self.of.words.replace("a whole", "whole").replace("number", "numbers")
         number = "" if self.exactly is None else f"{self.exactly} "
         return f"a list of {number}{each}"
 
     def _read(self, value: Any) -> list[Any]:
         given = literal(value)
+        if isinstance(given, str) and "," in given:
+            given = [entry.strip() for entry in given.split(",")]
         entries = list(given) if isinstance(given, (list, tuple)) else [given]
         if isinstance(given, (Mapping, set)):
             raise UnusableError(f"it must be {self.words}")
@@ -331,6 +347,9 @@ class Intervals(Kind):
             return False
 
 
+_DEVICE = re.compile(r"-?\d*|(GPU|MIG)-\S+")
+
+
 @dataclass(frozen=True)
 class Devices(Kind):
     """Numbers of GPUs: ``0``, ``"0,1"``, or empty for none."""
@@ -346,7 +365,10 @@ class Devices(Kind):
             value = ",".join(map(str, value))
         if isinstance(value, (bool, float, Mapping)):
             raise UnusableError(f"it must be {self.words}")
-        return unquoted(str(value)).strip()
+        text = unquoted(str(value)).strip()
+        if not all(_DEVICE.fullmatch(device.strip()) for device in text.split(",")):
+            raise UnusableError(f"it must be {self.words}")
+        return text
 
 
 @dataclass(frozen=True)

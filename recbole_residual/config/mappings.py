@@ -238,6 +238,8 @@ class Mode(Kind):
     def _read(self, value: Any) -> Any:
         given = literal(value)
         if isinstance(given, Mapping):
+            if not given:
+                raise UnusableError(f"it must be {self.words}")
             phases = Settings(kinds={"valid": self, "test": self})
             return phases.read(given)
         text = str(given).strip().lower()

@@ -245,7 +245,7 @@ CHANGED = (
     ),
     Key(
         "metrics",
-        Many(of=Text(), least=1),
+        Many(of=Text(), least=1, example="[NDCG, Hit]"),
         ["Hit", "NDCG", "MRR", "HRLI", "HRL2I", "MixingRatio"],
         "RecBole's metrics and this package's.",
         EVALUATION,

@@ -21,7 +21,6 @@ from recbole_residual.config.kinds import (
 from recbole_residual.config.mappings import (
     ByName,
     Columns,
-    MappingKind,
     Mode,
     Negatives,
     Settings,
@@ -159,6 +158,7 @@ _EVALUATION = (
     Key("repeatable", Flag(), False, "Whether items may come again; True for sequences."),
     Key("eval_batch_size", _SIZE, 4096, "Rows (full ranking) or scores of an evaluation batch."),
     Key("metric_decimal_place", Whole(low=0), 4, "Decimal places of metrics."),
+    Key("tail_ratio", _ABOVE_0, 0.1, "What TailPercentage takes for the tail."),
     Key("valid_metric_bigger", Flag(), True, "Follows from valid_metric."),
 )
 
@@ -187,7 +187,7 @@ _DATA = (
         None,
         "Column and smallest value of a positive label.",
     ),
-    Key("numerical_features", _NAMES, [], "Number columns that are embedded."),
+    Key("numerical_features", Many(of=Text()), [], "Number columns that are embedded."),
     Key("load_col", _COLUMNS, {"inter": ["user_id", "item_id"]}, "Columns to load, by file."),
     Key("unload_col", _COLUMNS, None, "Columns not to load, by file."),
     Key("unused_col", _COLUMNS, None, "Columns that are loaded for filters only, by file."),
@@ -221,11 +221,22 @@ _DATA = (
     ),
     Key("normalize_field", _NAMES, None, "Number columns scaled to 0 to 1."),
     Key("normalize_all", Flag(optional=True), None, "Scale every number column to 0 to 1."),
-    Key("discretization", MappingKind(optional=True), None, "How number columns are cut up."),
+    Key(
+        "discretization",
+        ByName(
+            optional=True,
+            of=Settings(
+                kinds={"method": Choice(values=("ED", "LD")), "bucket": _SIZE}, needed=("method",)
+            ),
+            example="{age: {method: ED, bucket: 10}}",
+        ),
+        None,
+        "How number columns are cut up.",
+    ),
     Key("kg_reverse_r", Flag(), False, "Triples in both directions."),
     Key(
         "benchmark_filename",
-        Many(optional=True, of=Text(), exactly=3),
+        Many(optional=True, of=Text(), exactly=3, example="[train, valid, test]"),
         None,
         "Parts of the names of ready-made files: [training, validation, test].",
         page="data.md",

@@ -85,6 +85,7 @@ def test_recboles_defaults_are_recboles() -> None:
                 "encoding",
                 "benchmark_filename",
                 "discretization",
+                "tail_ratio",
                 *keys.MACHINE_KEYS,
             )
 

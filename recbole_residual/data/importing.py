@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from logging import getLogger
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 import numpy as np
 import pandas as pd
@@ -111,7 +111,7 @@ def import_interactions(
     item_names: Source | None = None,
     name: str | None = None,
     data_path: Union[str, os.PathLike[str]] = "dataset",
-    options: ImportOptions = ImportOptions(),
+    **options: Any,
 ) -> Imported:
     """Turn a table of interactions into a dataset of RecBole's.
 
@@ -129,7 +129,8 @@ def import_interactions(
         item_names: a table of the same kinds with the column ``item`` and one of names.
         name: name of the dataset; by default that of the file.
         data_path: the folder that holds a folder for each dataset.
-        options: everything else.
+        **options: what :class:`ImportOptions` lists: ``separator``, ``encoding``, ``item_name``,
+            ``overwrite``.
 
     Returns:
         Imported: what was written; as text, what to type next.
@@ -147,13 +148,14 @@ def import_interactions(
         >>> done.interactions, dict(done.dropped)
         (2, {'no time, or none that can be read': 1})
     """
-    stem = _free_stem(source, name, data_path, options)
-    table = read_columns(source, (user, item, time), options.separator, options.encoding)
+    chosen = ImportOptions(**options)
+    stem = _free_stem(source, name, data_path, chosen)
+    table = read_columns(source, (user, item, time), chosen.separator, chosen.encoding)
     rows, dropped, notes = _clean(table, user, item, time)
     _check_left(rows, dropped, in_words(source))
     named = None
     if item_names is not None:
-        named = _names(item_names, item, set(rows["item"]), options)
+        named = _names(item_names, item, set(rows["item"]), chosen)
         notes += (f"{len(named):,} of {rows['item'].nunique():,} items have a name",)
     files = _write_all(stem, rows, named, in_words(source))
     counts = (rows["user"].nunique(), rows["item"].nunique(), len(rows))

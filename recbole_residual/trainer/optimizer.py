@@ -24,7 +24,7 @@ def fused(optimizer: Optimizer) -> Optimizer:
     if (kind is not Adam and kind is not AdamW) or not _has_fused_step(parameters):
         return optimizer
     groups = [{**group, "fused": True} for group in optimizer.param_groups]
-    return kind(groups, fused=True)  # type: ignore[call-arg]
+    return kind(groups, fused=True)
 
 
 def _has_fused_step(parameters: list[torch.Tensor]) -> bool:

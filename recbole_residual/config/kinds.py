@@ -292,15 +292,24 @@ class Many(Kind):
 
 @dataclass(frozen=True)
 class Factor(Kind):
-    """A residual factor: a number of at least 0, or one per layer."""
+    """A residual factor: a number of at least 0, or one per layer.
+
+    Attributes:
+        word: a word that it may be, too.
+    """
+
+    word: str | None = None
 
     label = "float or list"
 
     @property
     def words(self) -> str:
-        return "a finite number of at least 0, or a list of one per layer"
+        words = "a finite number of at least 0, or a list of one per layer"
+        return words if self.word is None else f"{words}, or {self.word!r}"
 
     def _read(self, value: Any) -> Any:
+        if self.word is not None and value == self.word:
+            return value
         given = literal(value)
         one = Number(low=0)
         try:
@@ -311,6 +320,7 @@ class Factor(Kind):
             raise UnusableError(
                 "it must be a finite number of at least 0 (1 is the unchanged model, 0 removes the "
                 "residual), or a list with one per layer"
+                + ("" if self.word is None else f", or {self.word!r}")
             ) from None
 
 

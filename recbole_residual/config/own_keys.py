@@ -125,15 +125,16 @@ _OF_MODELS = (
     ),
     Key(
         "alpha_train",
-        Factor(),
+        Factor(word="learned"),
         1.0,
-        "The same during training, early stopping and the choice of the checkpoint.",
+        "The same during training, early stopping and the choice of the checkpoint; "
+        "'learned': one per layer that training chooses, and alpha multiplies.",
         models=_WITH_ALPHA,
         variants={
             "SASRecResidual": Variant(1.0),
             "BERT4RecResidual": Variant(1.0),
             "BSARecResidual": Variant(1.0),
-            "GRU4RecResidual": Variant(0.0),
+            "GRU4RecResidual": Variant(0.0, Factor()),
         },
         page="models.md",
     ),

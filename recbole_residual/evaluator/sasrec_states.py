@@ -14,6 +14,8 @@ import torch.nn.functional as F  # noqa: N812
 from recbole.model.layers import FeedForward
 from torch import nn
 
+from recbole_residual.model.architecture.stream import weighted
+from recbole_residual.model.mass_attention import attended
 from recbole_residual.model.residual import residual_factor
 
 
@@ -50,6 +52,7 @@ def _norm(hidden: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
 
 
 def _add_and_norm(branch: torch.Tensor, residual: torch.Tensor, block: Any) -> torch.Tensor:
+    residual = weighted(block, residual)
     return _norm(branch.add_(residual, alpha=residual_factor(block)), block.LayerNorm)
 
 
@@ -67,7 +70,7 @@ def _layer(layer: Any, hidden: torch.Tensor, shape: tuple[int, int]) -> torch.Te
     projected = _project((block.query, block.key, block.value), hidden)
     query, key, value = projected.view(*shape, 3, heads, width).permute(2, 0, 3, 1, 4).unbind(0)
     # Padding comes last, so the causal mask hides it from every item.
-    context = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    context = attended(block, query, key, value)
     context = context.transpose(1, 2).reshape(hidden.shape)
     hidden = _add_and_norm(block.dense(context), hidden, block)
     return _feed_forward(layer.feed_forward, hidden)
@@ -84,7 +87,7 @@ def _last_layer(layer: Any, hidden: torch.Tensor, read: torch.Tensor, length: in
     key, value = projected.view(n_rows, length, 2, heads, width).permute(2, 0, 3, 1, 4).unbind(0)
     query = block.query(residual).view(n_rows, n_reads, heads, width).transpose(1, 2)
     sees = torch.arange(length, device=read.device) <= read.unsqueeze(2)
-    context = F.scaled_dot_product_attention(query, key, value, attn_mask=sees.unsqueeze(1))
+    context = attended(block, query, key, value, sees.unsqueeze(1))
     context = context.transpose(1, 2).reshape(residual.shape)
     residual = _add_and_norm(block.dense(context), residual, block)
     return _feed_forward(layer.feed_forward, residual)

@@ -10,6 +10,7 @@ import torch
 
 from recbole_residual.model.architecture.residuals import residual_blocks
 from recbole_residual.model.architecture.wrappers import refuse_compiled_hooks
+from recbole_residual.model.learned_alpha import LEARNED, learn_alpha
 from recbole_residual.model.loss import DEFAULT_LOGITS_CHUNK
 from recbole_residual.model.objective import all_positions_loss, target_list_field
 from recbole_residual.model.residual import Alpha, ResidualScale, check_alpha, scale_residual
@@ -40,7 +41,12 @@ class ResidualMixin(_Parent):
     def _init_residual(self, config: Any) -> None:
         """Read ``alpha`` and ``alpha_train`` from the configuration and lay ``alpha`` on."""
         self.alpha_train = config["alpha_train"]
-        check_alpha(self.alpha_train, len(residual_blocks(self)), "alpha_train")
+        if self.alpha_train == LEARNED:
+            self.learned_alpha = learn_alpha(self)
+            self.learned_alpha_path: list[list[float]] = []
+            self.other_parameter_name = ["learned_alpha_path"]
+        else:
+            check_alpha(self.alpha_train, len(residual_blocks(self)), "alpha_train")
         self.alpha = config["alpha"]
         self.logits_chunk = config["logits_chunk"] or DEFAULT_LOGITS_CHUNK
         self.neg_prefix = config["NEG_PREFIX"]
@@ -55,8 +61,13 @@ class ResidualMixin(_Parent):
     def as_trained(self) -> Iterator[None]:
         """Inside, the model is what it is in training and early stopping: ``alpha_train`` in force
         in the place of ``alpha``, and no other switch that is for inference."""
-        with scale_residual(self, self.alpha_train):
+        with scale_residual(self, 1.0 if self.alpha_train == LEARNED else self.alpha_train):
             yield
+
+    def epoch_ended(self) -> None:
+        """Called after every epoch of training: notes the learned residual factors."""
+        if self.alpha_train == LEARNED:
+            self.learned_alpha_path.append(self.learned_alpha.tolist())
 
     @property
     def alpha(self) -> list[float]:

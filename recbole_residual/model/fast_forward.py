@@ -26,7 +26,7 @@ from recbole.model.loss import BPRLoss
 from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
-from recbole_residual.model.architecture.stream import RESIDUAL_STREAM
+from recbole_residual.model.architecture.stream import RESIDUAL_STREAM, weighted
 from recbole_residual.model.causal_attention import causal_attention
 from recbole_residual.model.dropout import keep_mask
 from recbole_residual.model.mass_attention import (
@@ -165,7 +165,7 @@ def _add_and_norm(
     branch: torch.Tensor, residual: torch.Tensor, block: Any, dropout: nn.Dropout
 ) -> torch.Tensor:
     """``LayerNorm(alpha * residual + dropout(branch))``, alpha as in force on the block."""
-    alpha = residual_factor(block)
+    residual, alpha = weighted(block, residual), residual_factor(block)
     if alpha != 1:
         residual = residual * alpha
     if dropout.training and dropout.p > 0:
@@ -190,7 +190,7 @@ def _attention(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tens
     if order != 1:
         query, key, value = qkv.permute(2, 0, 3, 1, 4).unbind(0)
         kept = keep_mask((batch, heads, length, length), p, hidden) if p > 0 else None
-        context = mass_aware_attention(query, key, value, order, kept).transpose(1, 2)
+        context = mass_aware_attention(query, key, value, order, kept=kept).transpose(1, 2)
     elif hidden.device.type == "cpu" and p > 0:
         context = causal_attention(qkv, p)
     else:

@@ -86,22 +86,55 @@ def norm_order(block: Any) -> float:
     return getattr(block.softmax, "p", 1.0)
 
 
-def mass_aware_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, p: float, kept: torch.Tensor | None
+def attended(
+    block: Any,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    sees: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Causal attention with weights of norm order ``p``.
+    """What a block's attention gives for queries, keys and values, without dropout.
 
     Args:
-        query, key, value: [B, H, L, W].
-        p: order of the norm.
-        kept: what dropout multiplies the weights with, [B, H, L, L]; None for no dropout.
+        block: an attention block with softmax or :class:`MassAwareSoftmax`.
+        query: [B, H, Lq, W].
+        key, value: [B, H, L, W].
+        sees: which keys a query sees, [B, 1, Lq, L]; None for the causal mask, with Lq = L.
 
     Returns:
-        torch.Tensor: [B, H, L, W].
+        torch.Tensor: [B, H, Lq, W].
     """
-    length, width = query.shape[-2:]
-    future = torch.full((length, length), -torch.inf, dtype=query.dtype, device=query.device)
-    scores = torch.matmul(query, key.transpose(-1, -2)) / math.sqrt(width) + future.triu_(1)
-    log_norm = torch.logsumexp(p * scores, -1, keepdim=True) / p
-    weights = torch.exp(scores - log_norm)
+    order = norm_order(block)
+    if order != 1:
+        return mass_aware_attention(query, key, value, order, sees)
+    attend = nn.functional.scaled_dot_product_attention
+    return attend(query, key, value, attn_mask=sees, is_causal=sees is None)
+
+
+def mass_aware_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    p: float,
+    sees: torch.Tensor | None = None,
+    kept: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Attention with weights of norm order ``p``.
+
+    Args:
+        query: [B, H, Lq, W].
+        key, value: [B, H, L, W].
+        p: order of the norm.
+        sees: which keys a query sees, [B, 1, Lq, L]; None for the causal mask, with Lq = L.
+        kept: what dropout multiplies the weights with, [B, H, Lq, L]; None for no dropout.
+
+    Returns:
+        torch.Tensor: [B, H, Lq, W].
+    """
+    if sees is None:
+        n_keys = key.shape[-2]
+        sees = torch.ones(n_keys, n_keys, dtype=torch.bool, device=key.device).tril_()
+    scores = torch.matmul(query, key.transpose(-1, -2)) / math.sqrt(query.shape[-1])
+    scores = scores.masked_fill(~sees, -torch.inf)
+    weights = torch.exp(scores - torch.logsumexp(p * scores, -1, keepdim=True) / p)
     return torch.matmul(weights if kept is None else weights * kept, value)

@@ -28,7 +28,7 @@ from recbole_residual.model.architecture.residuals import (
     neutral_factor,
     residual_blocks,
 )
-from recbole_residual.model.architecture.stream import residual_of
+from recbole_residual.model.architecture.stream import has_weight, residual_of
 from recbole_residual.model.architecture.wrappers import hookable, unwrapped
 
 Alpha = Union[float, Sequence[float]]
@@ -99,7 +99,7 @@ class Scaling:
         if isinstance(self._block, AddedSkip):
             self._block.factor = self.factor
             return
-        if self.factor == 1:
+        if self.factor == 1 and not has_weight(self._block):
             for handle in self._handles:
                 handle.remove()
             self._handles = []

@@ -106,6 +106,8 @@ def _fit_and_evaluate(
     }
     if hasattr(model, "alpha_train"):
         result["alpha_train"] = model.alpha_train
+    if hasattr(model, "learned_alpha_path"):
+        result["learned_alpha_path"] = list(model.learned_alpha_path)
     result.update(evaluate_session(session, trainer, folder, load_best_model=saved))
     for key, value in result["test_result"].items():
         trainer.tensorboard.add_scalar(f"Test/{key}", value, len(trainer.train_loss_dict))

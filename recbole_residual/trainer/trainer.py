@@ -163,6 +163,8 @@ class ResidualTrainerMixin(EvaluationMixin):
     def _add_train_loss_to_tensorboard(self, epoch_idx: int, *args: Any, **kwargs: Any) -> None:
         """Called by RecBole at the end of every epoch, before its validation."""
         super()._add_train_loss_to_tensorboard(epoch_idx, *args, **kwargs)
+        if hasattr(self.model, "epoch_ended"):
+            self.model.epoch_ended()
         if self._validates_after(epoch_idx):
             self._log.validation_begins()
             return

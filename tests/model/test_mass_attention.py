@@ -14,6 +14,7 @@ from torch import nn
 
 from recbole_residual.decomposition import decompose, observe, score_shares
 from recbole_residual.errors import ModelError
+from recbole_residual.evaluator.sasrec_states import sasrec_states
 from recbole_residual.model import SASRecResidual
 from recbole_residual.model.fast_forward import can_run_fast
 from recbole_residual.model.mass_attention import MassAwareSoftmax
@@ -154,6 +155,11 @@ def test_the_sweep_of_many_settings_at_once_is_right() -> None:
             observe(model, lambda d, ratios=ratios: ratios.append(d.ratios)),
         ):
             hidden = model(item_seq, item_seq_len)
+            states = sasrec_states(model, item_seq, item_seq_len, (0, 1))
+        torch.testing.assert_close(states[:9], hidden, rtol=1e-4, atol=1e-4)
+        with scale_residual(model, list(setting.alpha)):
+            before = model(item_seq, (item_seq_len - 1).clamp(min=1))
+        torch.testing.assert_close(states[9:], before, rtol=1e-4, atol=1e-4)
         torch.testing.assert_close(encoded.hidden[index], hidden, rtol=1e-4, atol=1e-4)
         total = ratios[0].double().sum(dim=(2, 3))[0]
         node = SettingTree.of(sweep).paths[index][0]

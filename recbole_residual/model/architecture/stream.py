@@ -1,14 +1,19 @@
-"""What the residual of a block carries: the block's input, or the stream of a pre-LN model."""
+"""What the residual of a block carries: the block's input, or the stream of a pre-LN model; and a
+learned multiple of it, if the model learns one."""
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Callable, Protocol
 
 import torch
 from torch import nn
 
 RESIDUAL_STREAM = "_residual_stream"
 """Attribute of a block whose residual does not carry its input; see :func:`set_residual_stream`."""
+
+RESIDUAL_WEIGHT = "_residual_weight"
+"""Attribute of a block whose residual carries a learned multiple of the rest; see
+:func:`set_residual_weight`."""
 
 
 class Stream(Protocol):
@@ -27,6 +32,27 @@ def set_residual_stream(block: nn.Module, stream: Stream) -> None:
     block.__dict__[RESIDUAL_STREAM] = stream
 
 
+def set_residual_weight(block: nn.Module, weight: Callable[[], torch.Tensor]) -> None:
+    """Say that the residual of ``block`` carries a learned multiple, before any ``alpha``.
+
+    Args:
+        block: an attention or feed-forward block.
+        weight: asked in every forward, a scalar.
+    """
+    block.__dict__[RESIDUAL_WEIGHT] = weight
+
+
+def has_weight(block: nn.Module) -> bool:
+    """Whether the residual of ``block`` carries a learned multiple."""
+    return RESIDUAL_WEIGHT in vars(block)
+
+
+def weighted(block: nn.Module, carried: torch.Tensor) -> torch.Tensor:
+    """The learned multiple of what a residual carries; without one, the same, [..., D]."""
+    weight: Callable[[], torch.Tensor] | None = vars(block).get(RESIDUAL_WEIGHT)
+    return carried if weight is None else carried * weight()
+
+
 def carries_stream(block: nn.Module) -> bool:
     """Whether the residual of ``block`` carries something else than the block's input."""
     return RESIDUAL_STREAM in vars(block)
@@ -40,11 +66,13 @@ def residual_of(block: nn.Module, block_input: torch.Tensor) -> torch.Tensor:
         block_input: what it was called with, [B, L, D].
 
     Returns:
-        torch.Tensor: its input, or the stream it was given by :func:`set_residual_stream`,
-        [B, L, D].
+        torch.Tensor: its input, or the stream it was given by :func:`set_residual_stream`, times
+        the learned multiple if there is one, [B, L, D].
     """
     stream: Stream | None = vars(block).get(RESIDUAL_STREAM)
     if stream is None:
-        return block_input
-    assert stream.stream is not None
-    return stream.stream
+        carried = block_input
+    else:
+        assert stream.stream is not None
+        carried = stream.stream
+    return weighted(block, carried)

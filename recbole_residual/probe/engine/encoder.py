@@ -22,6 +22,7 @@ from torch import nn
 from recbole_residual.decomposition.ratios import gained_norm
 from recbole_residual.decomposition.stages import mixing_ratio
 from recbole_residual.decomposition.sums import all_and_last, ratio_sums
+from recbole_residual.model.architecture.stream import weighted
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.fast_forward import can_run_fast
 from recbole_residual.model.mass_attention import norm_order
@@ -55,6 +56,7 @@ class _Layer:
 
     n_heads: int
     norm_order: float
+    attention: nn.Module
     query_key: torch.Tensor
     query_key_bias: torch.Tensor
     value: torch.Tensor
@@ -77,6 +79,7 @@ class _Layer:
         return cls(
             n_heads=attention.num_attention_heads,
             norm_order=norm_order(attention),
+            attention=attention,
             query_key=torch.cat([attention.query.weight * scale, attention.key.weight]).t(),
             query_key_bias=torch.cat([attention.query.bias * scale, attention.key.bias]),
             value=attention.value.weight.t(),
@@ -180,6 +183,7 @@ class SweepEncoder:
         """One layer on one input [N, D], and everything behind it."""
         layer = self._layers[depth]
         mixing, own = _attend(layer, x, rows)
+        x = weighted(layer.attention, x)  # from here on x is what the residual carries
         for child, sums in zip(node.children, _ratio_sums(layer, node, x, mixing, own, rows)):
             rows.ratio_sums[depth][child.index] = sums
         branch = mixing.add_(own)

@@ -82,3 +82,24 @@ def rank_of(scores: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
             count = torch.gt(block, threshold, out=higher[: len(block)]).sum(dim=1)
             ranks[start : start + n_rows, column] = count.long() + 1
     return ranks.masked_fill_(columns == 0, 0).view_as(items)
+
+
+def listed_rank(scores: torch.Tensor, target: torch.Tensor, largest: int) -> torch.Tensor:
+    """Place of the target in RecBole's list, from which Hit, NDCG and MRR are made.
+
+    Where no other item has the target's score this is :func:`rank_of`. Of items with equal scores
+    RecBole's ``torch.topk`` puts any first; so that a figure is that of RecBole's Trainer, what it
+    puts first is first here too.
+
+    Args:
+        scores: [B, n_items]; the score of padding is overwritten with -inf.
+        target: item ids, [B].
+        largest: the largest k, the length of RecBole's list.
+
+    Returns:
+        torch.Tensor: from 1; above ``largest`` where the target is not in the list, int64, [B].
+    """
+    scores[:, 0] = -torch.inf
+    listed = scores.topk(largest, dim=1).indices == target.unsqueeze(1)
+    place = torch.where(listed.any(dim=1), listed.int().argmax(dim=1) + 1, largest + 1)
+    return torch.maximum(rank_of(scores, target), place)

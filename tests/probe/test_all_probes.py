@@ -57,7 +57,7 @@ def assert_ranks_are_equal(session: Any) -> None:
     scalable = ScalableResiduals.of(model)
     asked = [scalable.setting(alpha) for alpha in (0.0, 0.3, 1.0)]
     (pool,) = pooled(iterate_rows(data, "", False), model, 10**9)
-    ranks, _ = SasrecPass(model, asked, [1]).rank(pool)
+    ranks, _ = SasrecPass(model, asked, [model.n_items - 1]).rank(pool)
     rows = torch.arange(len(pool.target))
     last, before = pool.item_seq[rows, pool.item_seq_len - 1], pool.item_seq_len - 2
     items = [pool.target, last, pool.item_seq[rows, before.clamp(min=0)] * (before >= 0)]

@@ -11,8 +11,9 @@ import torch
 from recbole_residual.evaluator.gains import rank_gains
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 
-RANKED = ("target", "last", "last_but_one")
-"""The items that are ranked in every sequence, in this order."""
+RANKED = ("target", "last", "last_but_one", "listed")
+"""What is ranked in every sequence, in this order: three items, by the number of higher scores, and
+the target again by its place in RecBole's list, which differs where scores are equal."""
 
 
 class Counts:
@@ -45,13 +46,13 @@ class Counts:
         """Add the ranks of some sequences.
 
         Args:
-            ranks: of the items of :data:`RANKED`, 0 for none, [S, R, 3].
+            ranks: those of :data:`RANKED`, 0 for no such item, [S, R, 4].
             position_ranks: of the target, read at L, L-1, L-2, L-3 at alpha = 1, 0 where there is
                 no such position, [R, 4]; None if the model cannot be read there.
         """
         self.n_sequences += ranks.shape[1]
         self._to(ranks.device)
-        by_item = ranks.clamp(max=self._largest + 1).transpose(1, 2)  # [S, 3, R]
+        by_item = ranks.clamp(max=self._largest + 1).transpose(1, 2)  # [S, 4, R]
         self._ranks.scatter_add_(2, by_item, torch.ones_like(by_item))
         if position_ranks is None:
             self.reads_positions = False
@@ -85,11 +86,11 @@ class Counts:
     def metrics(self, setting: int) -> dict[str, float]:
         """Every figure of one setting, by the names that this package's evaluation gives them."""
         self._to(torch.device("cpu"))
-        target, last, last_but_one = self._ranks[setting].numpy()
+        _, last, last_but_one, listed = self._ranks[setting].numpy()
         result: dict[str, float] = {}
         for name, gain in rank_gains(np.arange(1, self._largest + 1)).items():
             for k in self.topk:
-                result[f"{name}@{k}"] = float(target[1 : k + 1] @ gain[:k] / target[1:].sum())
+                result[f"{name}@{k}"] = float(listed[1 : k + 1] @ gain[:k] / listed[1:].sum())
         for name, counts in (("hrli", last), ("hrl2i", last_but_one)):
             for k in self.topk:
                 result[f"{name}@{k}"] = _share(counts[1 : k + 1].sum(), counts[1:].sum())

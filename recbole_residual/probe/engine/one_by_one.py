@@ -15,7 +15,7 @@ from recbole_residual.decomposition.stages import has_ratios, stages_of
 from recbole_residual.decomposition.sums import all_and_last, ratio_sums
 from recbole_residual.errors import NoPositionError
 from recbole_residual.evaluator.earlier_ranking import position_scores
-from recbole_residual.evaluator.ranks import nan_rows, rank_of, refuse_rows
+from recbole_residual.evaluator.ranks import listed_rank, nan_rows, rank_of, refuse_rows
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.model.architecture.window import ends_in_mask, watching_input
 from recbole_residual.probe.engine.counts import Counts, Evaluation
@@ -32,8 +32,7 @@ def evaluate_one_by_one(
 ) -> Evaluation:
     """Any model: one forward per batch and setting, and one more for the earlier positions."""
     counts, notes = Counts(len(settings), topk, stages_of(model)), []
-    observed = has_ratios(model)
-    if not observed:
+    if not has_ratios(model):
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     if ends_in_mask(model):
         notes.append(MASK_NOTE)
@@ -42,7 +41,7 @@ def evaluate_one_by_one(
         interaction = batch.interaction.to(model.device)
         target = batch.target.to(model.device)
         evaluated = [
-            _evaluate(model, setting, interaction, target, observed) for setting in settings
+            _evaluate(model, setting, interaction, target, max(topk)) for setting in settings
         ]
         position_ranks = None
         if counts.reads_positions:
@@ -88,19 +87,21 @@ class _Evaluated:
 
 
 def _evaluate(
-    model: Any, setting: Setting, interaction: Interaction, target: torch.Tensor, observed: bool
+    model: Any, setting: Setting, interaction: Interaction, target: torch.Tensor, largest: int
 ) -> _Evaluated:
     forwards: list[Decomposition] = []
     with ExitStack() as stack:
         stack.enter_context(applied(model, setting))
-        if observed:
+        if has_ratios(model):
             stack.enter_context(observe(model, forwards.append))
         watch = stack.enter_context(watching_input(model))
         scores = model.full_sort_predict(interaction).view(len(target), -1)
     window = watch.take(interaction)
     items = torch.stack([target, window.item_before_end(0), window.item_before_end(1)], dim=1)
     ratios = _RatioSums.of(forwards) if forwards else None
-    return _Evaluated(rank_of(scores, items), nan_rows(scores), ratios)
+    ranks = rank_of(scores, items)
+    listed = listed_rank(scores, target, largest).unsqueeze(1)
+    return _Evaluated(torch.cat([ranks, listed], dim=1), nan_rows(scores), ratios)
 
 
 def read_positions(

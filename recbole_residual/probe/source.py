@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from recbole_residual.errors import ProbeError
+from recbole_residual.model.architecture.wrappers import hookable, unwrapped
 from recbole_residual.run.session import Session, Source
 
 NO_DATA = (
@@ -20,17 +21,19 @@ def model_and_data(source: Source, data: Any = None, part: str = "test") -> tupl
     """The model and the loader that a probe works on.
 
     Args:
-        source: a RecBole model, or what
+        source: a RecBole model, inside ``torch.compile``, ``DataParallel`` or
+            ``DistributedDataParallel`` too, or what
             :meth:`Session.open <recbole_residual.run.session.Session.open>` takes.
         data: a RecBole loader; by default that of the session.
         part: which loader of the session, ``valid`` or ``test``.
 
     Raises:
         ProbeError: if there is no loader.
+        ModelError: for a model of which a part was compiled in place.
         ConfigError, CheckpointError: if the source cannot be opened.
     """
     if isinstance(source, torch.nn.Module):
-        model = source
+        model = hookable(unwrapped(source))
     else:
         session = Session.open(source)
         model = session.model

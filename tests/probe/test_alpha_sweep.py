@@ -18,7 +18,7 @@ from recbole.model.sequential_recommender import (
     SASRec,
 )
 
-from recbole_residual.errors import HistoryMaskedError, NaNScoreError, ProbeDataError
+from recbole_residual.errors import HistoryMaskedError, ModelError, NaNScoreError, ProbeDataError
 from recbole_residual.model import GRU4RecResidual, SASRecResidual
 from recbole_residual.model.residual import residual_alpha, scale_residual
 from recbole_residual.probe import sweep_alpha
@@ -266,3 +266,66 @@ def test_data_that_cannot_be_probed(model: SASRec) -> None:
 def test_mistakes_are_told(model: SASRec, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         sweep_alpha(model, loader(), **options)
+
+
+@torch.no_grad()
+def test_exact_ties_are_those_of_recboles_list(monkeypatch: Any) -> None:
+    """Every item twice in the catalogue: hit@k as torch.topk, from which RecBole's Trainer counts."""
+    model, data = build(), loader(rows=60)
+    weight = model.item_embedding.weight
+    weight[N_ITEMS // 2 + 1 :] = weight[1 : N_ITEMS // 2]
+    scores = model.full_sort_predict(data.rows)
+    scores[:, 0] = -torch.inf
+    places = scores.topk(10, dim=1).indices == data.rows["item_id"].unsqueeze(1)
+    last = data.rows["item_id_list"][torch.arange(60), data.rows["item_length"] - 1]
+    higher = (scores > scores.gather(1, last.unsqueeze(1))).sum(dim=1)
+    fast = sweep_alpha(model, data, [1.0], (1, 2, 10)).frame.iloc[0]
+    slow = one_by_one(monkeypatch, model, data, [1.0], (1, 2, 10)).frame.iloc[0]
+    for found in (fast, slow):
+        for k in (1, 2, 10):
+            assert found[f"hit@{k}"] == places[:, :k].any(dim=1).double().mean().item()
+            assert found[f"hrli@{k}"] == (higher < k).double().mean().item()
+
+
+@torch.no_grad()
+@pytest.mark.parametrize(("width", "n_layers"), [(128, 3), (192, 2)])
+def test_ranks_of_large_weights_are_those_of_the_model(width: int, n_layers: int) -> None:
+    model = build(n_items=800, hidden_size=width, n_layers=n_layers, initializer_range=0.3)
+    data = loader(rows=300, n_items=800)
+    topk = (1, 3, 10, 30, 100, 300, 799)
+    sweep = sweep_alpha(model, data, [0.0, 1.0], topk)
+    rows, target = torch.arange(300), data.rows["item_id"]
+    last = data.rows["item_id_list"][rows, data.rows["item_length"] - 1]
+    for alpha, row in zip((0.0, 1.0), sweep.frame.to_dict("records")):
+        with scale_residual(model, alpha):
+            scores = model.full_sort_predict(data.rows)
+        for name, item in (("hit", target), ("hrli", last)):
+            ranks = (scores[:, 1:] > scores[rows, item][:, None]).sum(dim=1) + 1
+            for k in topk:
+                assert row[f"{name}@{k}"] == (ranks <= k).double().mean().item()
+
+
+@pytest.mark.parametrize("precision", ["high", "medium"])
+def test_reduced_precision_is_the_models_own(precision: str) -> None:
+    model, data = build(n_items=200), loader(rows=100, n_items=200)
+    torch.set_float32_matmul_precision(precision)
+    try:
+        sweep = sweep_alpha(model, data, [0.0, 1.0], TOPK)
+        assert_rows_are_plain(sweep, model, data)
+    finally:
+        torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.parametrize("wrap", [torch.nn.DataParallel, torch.compile])
+def test_a_wrapped_model_is_the_model_inside(model: SASRec, wrap: Any) -> None:
+    expected = sweep_alpha(model, loader(), [0.0, 1.0], TOPK).frame
+    pd.testing.assert_frame_equal(
+        sweep_alpha(wrap(model), loader(), [0.0, 1.0], TOPK).frame, expected
+    )
+
+
+def test_a_model_compiled_in_place_is_refused_by_name() -> None:
+    model = build()
+    model.trm_encoder.compile(backend="eager")
+    with pytest.raises(ModelError, match=r"SASRec.trm_encoder is compiled"):
+        sweep_alpha(model, loader(), [0.0, 1.0], TOPK)

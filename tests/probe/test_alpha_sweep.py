@@ -270,7 +270,7 @@ def test_mistakes_are_told(model: SASRec, options: dict[str, Any], message: str)
 
 @torch.no_grad()
 def test_exact_ties_are_those_of_recboles_list(monkeypatch: Any) -> None:
-    """Every item twice in the catalogue: hit@k as torch.topk, from which RecBole's Trainer counts."""
+    """Every item twice in the catalogue: hit@k is that of torch.topk, as in RecBole's Trainer."""
     model, data = build(), loader(rows=60)
     weight = model.item_embedding.weight
     weight[N_ITEMS // 2 + 1 :] = weight[1 : N_ITEMS // 2]

@@ -9,6 +9,7 @@ import recbole.data
 from recbole.data import create_samplers, get_dataloader
 from recbole.data.dataloader import (
     FullSortEvalDataLoader,
+    KGDataLoader,
     KnowledgeBasedDataLoader,
     TrainDataLoader,
 )
@@ -97,6 +98,10 @@ def _eval_loader_class(config: Any, phase: str) -> Any:
 def _draw_in_one_process(loader: Any) -> None:
     """Without workers for a loader that draws at random, one batch after the other: each worker
     would draw from a state of its own, and the numbers would depend on how many there are."""
+    if isinstance(loader, KnowledgeBasedDataLoader):  # two loaders in one, and no DataLoader itself
+        _draw_in_one_process(loader.general_dataloader)
+        _draw_in_one_process(loader.kg_dataloader)
+        return
     if not loader.num_workers or isinstance(loader, OneProcessDrawsDataLoader):
         return
     samples = (
@@ -105,7 +110,7 @@ def _draw_in_one_process(loader: Any) -> None:
         and loader.neg_sample_args["sample_num"] != "none"
     )
     transforms = not isinstance(loader.transform, Equal)
-    draws = samples or transforms or isinstance(loader, KnowledgeBasedDataLoader)
+    draws = samples or transforms or isinstance(loader, KGDataLoader)
     if draws:
         getLogger().info(
             "worker: %s is not used for %s: RecBole draws its batches one after the other.",

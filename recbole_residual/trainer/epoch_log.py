@@ -41,14 +41,13 @@ class EpochLog:
         first_epoch: the epoch that training begins or goes on with.
         n_epochs: how many there are at most.
         n_batches: in an epoch, as far as known.
-        verbose: log at all.
-        show_bar: show the bar.
 
     Example:
         >>> import sys
         >>> logger = logging.Logger("example")
         >>> logger.addHandler(logging.StreamHandler(sys.stdout))
         >>> log = EpochLog(logger, "ndcg@10", first_epoch=0, n_epochs=1)
+        >>> log.open(verbose=True, show_bar=False)
         >>> log.epoch_ends(0, 6.5, Validation(0.1, {}, 0.1, 0))  # doctest: +ELLIPSIS
         epoch 0: train loss 6.5000, valid ndcg@10 0.1000 (best), 0.0 s
     """
@@ -60,23 +59,34 @@ class EpochLog:
         first_epoch: int,
         n_epochs: int,
         n_batches: int = 1,
-        verbose: bool = True,
-        show_bar: bool = False,
     ) -> None:
         self._logger = logger
         self._metric = metric
         self._first_epoch = first_epoch
         self._n_epochs = n_epochs
         self._n_batches = max(n_batches, 1)
-        self._verbose = verbose
-        self._started = self._epoch_started = time.perf_counter()
+        self._verbose = False
+        self._bar: tqdm | None = None
         self._epoch = first_epoch
         self._batches_done = 0
-        self._bar = (
-            tqdm(total=n_epochs, initial=first_epoch, bar_format=_BAR, desc="training")
-            if show_bar
-            else None
-        )
+        self._started = self._epoch_started = time.perf_counter()
+
+    def open(self, verbose: bool, show_bar: bool) -> None:
+        """Start the clock; before this is called nothing is told.
+
+        Args:
+            verbose: log at all.
+            show_bar: show the bar.
+        """
+        self._verbose = verbose
+        self._started = self._epoch_started = time.perf_counter()
+        if show_bar:
+            self._bar = tqdm(
+                total=self._n_epochs,
+                initial=self._first_epoch,
+                bar_format=_BAR,
+                desc="training",
+            )
 
     def epoch_begins(self, epoch: int) -> None:
         """Tell which epoch the batches that follow belong to."""

@@ -26,6 +26,7 @@ from recbole_residual.errors import ModelError, NaNScoreError, WriteError
 from recbole_residual.model.objective import trains_at_all_positions
 from recbole_residual.trainer.epoch_log import FILE_ONLY, EpochLog, Validation
 from recbole_residual.trainer.evaluation import EvaluationMixin
+from recbole_residual.trainer.half_precision import half_precision, needs_scaler
 from recbole_residual.trainer.optimizer import fused
 from recbole_residual.trainer.random_state import random_state, restore_random_state
 
@@ -44,8 +45,10 @@ class ResidualTrainerMixin(EvaluationMixin):
         self.saved_model_file = os.path.join(config["checkpoint_dir"], BEST_FILE)
         self.resume_file = os.path.join(config["checkpoint_dir"], RESUME_FILE)
         self.stopped_early = False
+        if self.enable_amp and needs_scaler(self.device):
+            self.enable_scaler = True
         self._saved = self._validates = False
-        self._log = EpochLog(self.logger, self.valid_metric, 0, self.epochs, verbose=False)
+        self._log = EpochLog(self.logger, self.valid_metric, 0, self.epochs)
         self._epoch = -1
         self._validation: tuple[int, float, dict[str, float]] | None = None
         self._said_nan = False
@@ -100,14 +103,9 @@ class ResidualTrainerMixin(EvaluationMixin):
         if saved and self.start_epoch == 0:
             self._save_resume_state(-1)
         self._log = EpochLog(
-            self.logger,
-            self.valid_metric,
-            self.start_epoch,
-            n_epochs,
-            n_batches=len(train_data),
-            verbose=verbose,
-            show_bar=show_progress,
+            self.logger, self.valid_metric, self.start_epoch, n_epochs, len(train_data)
         )
+        self._log.open(verbose, show_progress)
         self._say_what_is_unusual()
         after_validation = functools.partial(self._after_validation, callback_fn)
         try:
@@ -152,7 +150,8 @@ class ResidualTrainerMixin(EvaluationMixin):
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
         self._epoch = epoch_idx
         self._log.epoch_begins(epoch_idx)
-        return super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
+        with half_precision(self.device, self.enable_amp):
+            return super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
 
     def _check_nan(self, loss: torch.Tensor) -> None:
         """Called by RecBole with the loss of every batch."""

@@ -24,8 +24,9 @@ from recbole.utils import get_model, get_trainer, init_seed
 from recbole_residual.diagnose.full_run import run
 
 SETUP: dict[str, Any] = {
-    "val_interval": {"user_id": [str(user) for user in range(1, 21)]},
+    "val_interval": {"user_id": [str(user) for user in range(1, 16)]},
     "item_inter_num_interval": "[3,inf)",
+    "MAX_ITEM_LIST_LENGTH": 10,
     "epochs": 1,
     "show_progress": False,
 }

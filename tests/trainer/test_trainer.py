@@ -227,3 +227,20 @@ def test_anomaly_detection_that_is_on_is_mentioned(
     with torch.autograd.set_detect_anomaly(True), caplog.at_level(logging.WARNING):
         trainer.fit(session.train_data, session.valid_data)
     assert "anomaly detection is on" in caplog.text
+
+
+def test_half_precision_trains_to_nearly_the_same_loss(tmp_path: Path) -> None:
+    losses = []
+    for enable_amp in (False, True):
+        session, trainer = opened(
+            tmp_path / str(enable_amp),
+            epochs=1,
+            enable_amp=enable_amp,
+            hidden_dropout_prob=0.0,
+            attn_dropout_prob=0.0,
+        )
+        trainer.fit(session.train_data, None, saved=False)
+        losses.append(trainer.train_loss_dict[0])
+        assert all(p.dtype == torch.float32 for p in trainer.model.parameters())
+    assert losses[1] == pytest.approx(losses[0], rel=0.02)
+    assert losses[1] != losses[0], "bfloat16 was used"

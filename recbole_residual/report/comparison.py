@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Union
 
 from recbole_residual.errors import ConfigError
@@ -46,11 +47,14 @@ def compare(folders: Sequence[Union[str, os.PathLike[str]]]) -> Report:
     command = f"{PROGRAM} --mode=compare --runs " + " ".join(
         shlex.quote(str(record.folder)) for record in records
     )
+    answer, *others = build_sections(records)
     sections = [
+        answer,
         side_by_side_section(records, command),
         over_seeds_section(groups, command),
         paired_tests_section(groups, command),
-        *build_sections(records),
+        *others,
     ]
     subtitle = f"{len(records)} runs of {len(groups)} configurations"
-    return Report("Comparison", subtitle, sections, shown=TERMINAL)
+    base = Path(os.path.commonpath([record.folder for record in records]))
+    return Report("Comparison", subtitle, sections, shown=TERMINAL, base=base)

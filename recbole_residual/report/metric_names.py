@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from math import nan
 from typing import Any
 
 import pandas as pd
 
+from recbole_residual.report.intervals import ENDS, HIGH, LOW, has_interval
 from recbole_residual.report.record import RunRecord
 
 ACCURACY = {
@@ -38,13 +41,24 @@ def accuracy_name(metric: str) -> str | None:
 
 def main_k(columns: Sequence[str], metric: str = "hit") -> int:
     """The cut-off of which a report speaks: 10 if there is one, else the largest."""
-    ks = [int(name.partition("@")[2]) for name in columns if name.startswith(f"{metric}@")]
+    ks = [int(name[len(metric) + 1 :]) for name in columns if re.fullmatch(rf"{metric}@\d+", name)]
     return 10 if 10 in ks else max(ks)
 
 
+def drop_k(table: pd.DataFrame) -> int:
+    """The cut-off of which the probe gives relative drops."""
+    (name,) = (name for name in map(str, table) if re.fullmatch(r"ndcg@\d+_drop", name))
+    return int(name[len("ndcg@") : -len("_drop")])
+
+
 def renamed(frame: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
-    """The columns of ``names`` that a table has, under their new names."""
-    present = {old: new for old, new in names.items() if old in frame}
+    """The columns of ``names`` that a table has, under their new names, with their intervals."""
+    present = {}
+    for old, new in names.items():
+        if old in frame:
+            present[old] = new
+            if has_interval(frame, old):
+                present.update({old + end: new + end for end in ENDS})
     return frame[list(present)].rename(columns=present)
 
 
@@ -62,5 +76,8 @@ def by_cutoff(record: RunRecord, name_of: Callable[[str], str | None]) -> pd.Dat
             name = name_of(metric)
             if name is not None:
                 row = rows.setdefault((split, name), {"data": split, "metric": name})
-                row[f"@{k}" if k else "value"] = value
+                column = f"@{k}" if k else "value"
+                row[column] = value
+                interval = record.intervals[split].get(key, (nan, nan))
+                row[column + LOW], row[column + HIGH] = interval
     return pd.DataFrame(list(rows.values())) if rows else None

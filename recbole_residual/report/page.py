@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,7 @@ import pandas as pd
 
 from recbole_residual.files import write_text
 from recbole_residual.report.plot import Plot
-from recbole_residual.report.record import RunRecord
+from recbole_residual.report.record import RunRecord, relative_command
 from recbole_residual.report.rendering import rendered
 from recbole_residual.report.saving import PAGE, save_figures, save_tables
 from recbole_residual.report.section import Section
@@ -34,12 +35,14 @@ class Report:
         subtitle: what was done, in a line.
         sections: in their order.
         shown: names of the tables that the short form holds.
+        base: the folder from which the page writes paths in its commands; None for whole paths.
     """
 
     title: str
     subtitle: str
     sections: Sequence[Section]
     shown: Sequence[str] = TERMINAL
+    base: Path | None = None
 
     @property
     def tables(self) -> dict[str, pd.DataFrame | None]:
@@ -57,6 +60,10 @@ class Report:
     def _plots(self) -> list[Plot]:
         return [plot for section in self.sections for plot in section.plots]
 
+    def relative(self, command: str) -> str:
+        """A command with its paths as seen from :attr:`base`."""
+        return command if self.base is None else relative_command(command, self.base)
+
     def __repr__(self) -> str:
         tables = sum(frame is not None for frame in self.tables.values())
         return f"<Report on {self.title}: {len(self.sections)} sections, {tables} tables>"
@@ -64,6 +71,10 @@ class Report:
     def __str__(self) -> str:
         parts = [self.title, self.subtitle]
         for section in self.sections:
+            if section.points:
+                parts.append("")
+            for point in section.points:
+                parts += textwrap.wrap(point, 96, initial_indent="- ", subsequent_indent="  ")
             for table in section.tables:
                 if table.name in self.shown:
                     parts += ["", f"{section.title}: {table.title}", table.to_text()]
@@ -124,4 +135,4 @@ def report(folder: Union[str, os.PathLike[str]]) -> Report:
     if "seconds" in record.result:
         parts.append(f"{record.result['seconds']:.1f} s")
     parts.append(str(record.folder))
-    return Report(record.title, "; ".join(parts), build_sections([record]))
+    return Report(record.title, "; ".join(parts), build_sections([record]), base=record.folder)

@@ -22,6 +22,7 @@ class Plot:
         command: what makes its numbers.
         draw: makes the matplotlib figure; None if its numbers were not run.
         missing: why there is none.
+        in_colors: whether colours are its numbers, so that a dark page must not turn them round.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Plot:
     command: str
     draw: Callable[[], Any] | None
     missing: str = NOT_RUN
+    in_colors: bool = False
 
     @cached_property
     def figure(self) -> Any:

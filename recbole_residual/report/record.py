@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Union
 
@@ -16,6 +17,12 @@ import yaml
 from recbole_residual.config.probe_names import PROBES
 from recbole_residual.errors import ConfigError
 from recbole_residual.files import CONFIG_FILE, PROBE_FOLDER, RESULT_FILE
+from recbole_residual.report.result_intervals import (
+    Intervals,
+    mean_intervals,
+    share_intervals,
+    sweep_intervals,
+)
 
 PROGRAM = "recbole-residual"
 """How commands in a report begin."""
@@ -92,6 +99,34 @@ class RunRecord:
                 results[split] = values
         return results
 
+    def n_sequences(self, split: str) -> int | None:
+        """How many sequences ``validation`` or ``test`` data holds; None if nothing says so."""
+        key = {"validation": "valid", "test": "test"}[split]
+        if f"{key}_sequences" in self.result:
+            return self.result[f"{key}_sequences"]
+        about = [stored.about for stored in self.probes.values()]
+        counts = [entry.get(f"n_{key}_sequences") for entry in about]
+        if split == "test":
+            counts += [entry.get("n_sequences") for entry in about]
+        return next((count for count in counts if count is not None), None)
+
+    @cached_property
+    def intervals(self) -> dict[str, Intervals]:
+        """95 % intervals of the metrics by split, of those for which they can be had."""
+        intervals: dict[str, Intervals] = {}
+        for split, values in self.results_by_split.items():
+            n = self.n_sequences(split)
+            left_out = self.result.get("test_left_out", {})
+            intervals[split] = {} if n is None else share_intervals(values, n, left_out)
+        per_user = self.per_user() if "test" in intervals else None
+        if per_user is not None:
+            means = mean_intervals(self.results_by_split["test"], per_user)
+        else:
+            means = sweep_intervals(self.table("alpha_sweep"), self.result.get("alpha"))
+        if "test" in intervals:
+            intervals["test"] = {**means, **intervals["test"]}
+        return intervals
+
     @property
     def title(self) -> str:
         """Model and dataset, in words."""
@@ -147,3 +182,23 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
         if frame[name].isna().all():
             frame[name] = np.nan
     return frame
+
+
+def relative_command(command: str, base: Path) -> str:
+    """A command with the paths in it as seen from a folder.
+
+    Example:
+        >>> relative_command("recbole-residual --run='/a b/run' --probes=shuffle", Path("/a b/run"))
+        'recbole-residual --run=. --probes=shuffle'
+    """
+    if str(base) not in command:
+        return command
+    words = []
+    for word in shlex.split(command):
+        name, equals, value = word.partition("=")
+        path = Path(value if equals else name)
+        if path.is_absolute() and (path == base or base in path.parents):
+            path_text = path.relative_to(base).as_posix()
+            word = f"{name}={path_text}" if equals else path_text
+        words.append(shlex.quote(word))
+    return " ".join(words)

@@ -13,6 +13,7 @@ from recbole_residual.report.table import NOT_RUN
 from recbole_residual.version import __version__
 
 _STYLE = "page.css"
+_SCRIPT = "page.js"
 _TEMPLATES = ("body.html", "page.html")
 
 
@@ -31,15 +32,19 @@ def rendered(template: str, report: Any) -> str:
             not_run=NOT_RUN,
             version=__version__,
             markup=Markup,
-            css=(resources.files(__package__) / _STYLE).read_text(encoding="utf-8"),
+            css=_text(_STYLE),
+            script=_text(_SCRIPT),
         )
     )
 
 
+def _text(name: str) -> str:
+    return (resources.files(__package__) / name).read_text(encoding="utf-8")
+
+
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
-    folder = resources.files(__package__)
-    texts = {name: (folder / name).read_text(encoding="utf-8") for name in _TEMPLATES}
+    texts = {name: _text(name) for name in _TEMPLATES}
     return Environment(
         loader=DictLoader(texts),
         autoescape=True,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from recbole_residual.report.intervals import doubt_notes
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
@@ -101,7 +102,11 @@ class Runs:
             frame,
             self.probe_command(probe),
             shown=None if frame is None or shown is None else shown(frame),
-            notes=[*self.notes(probe), *self.absent(frame_of)],
+            notes=[
+                *self.notes(probe),
+                *self.absent(frame_of),
+                *(() if frame is None else doubt_notes(frame)),
+            ],
             marked=() if frame is None or marked is None else marked(frame),
             folded=folded,
             missing=self.missing(probe),

@@ -20,6 +20,7 @@ class Section:
         tables: its tables.
         plots: its figures.
         warning: what must not be overlooked.
+        points: what the reader came for, one sentence each; a terminal shows them too.
     """
 
     name: str
@@ -28,3 +29,10 @@ class Section:
     tables: Sequence[Table] = ()
     plots: Sequence[Plot] = ()
     warning: str = ""
+    points: Sequence[str] = ()
+
+    @property
+    def commands(self) -> list[str]:
+        """What makes its numbers, each command once."""
+        made_by = [plot.command for plot in self.plots] + [table.command for table in self.tables]
+        return list(dict.fromkeys(line for command in made_by for line in command.split("; ")))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 import pandas as pd
 from tabulate import tabulate
 
-from recbole_residual.report.cell import cell_writer
+from recbole_residual.report.cell import cell_text, cell_writer
+from recbole_residual.report.intervals import ENDS, HIGH, LOW, has_interval
 
 NOT_RUN = "not run"
 """What stands where numbers are missing."""
@@ -26,7 +28,8 @@ class Table:
     Attributes:
         name: name of its files.
         title: in words.
-        frame: all of it, as in the csv; None if there is nothing.
+        frame: all of it, as in the csv; None if there is nothing. Columns ``..._low`` and
+            ``..._high`` are the ends of the interval of the column of that name.
         command: what makes it.
         shown: what the page shows of it; by default everything.
         notes: what its reader must know.
@@ -46,11 +49,25 @@ class Table:
     missing: str = NOT_RUN
 
     @property
-    def visible(self) -> pd.DataFrame:
-        """What is shown; empty if it was not run."""
+    def _all_shown(self) -> pd.DataFrame:
+        """What is shown, each interval in two columns of its own."""
         if self.shown is not None:
             return self.shown
         return pd.DataFrame() if self.frame is None else self.frame
+
+    @property
+    def visible(self) -> pd.DataFrame:
+        """What is shown, an interval in the cell of its number; empty if it was not run."""
+        frame = self._all_shown
+        ends = [name + end for name in map(str, frame) if has_interval(frame, name) for end in ENDS]
+        return frame.drop(columns=ends)
+
+    @property
+    def wide(self) -> bool:
+        """Whether a figure beside it would leave it too little room."""
+        frame = self.visible
+        longest = [max([len(str(name)) // 2, *map(len, texts)]) for name, texts in _texts(frame)]
+        return sum(longest) + 2 * len(longest) > 72
 
     def to_html(self) -> str:
         """The ``<table>`` element, or "not run" with the command that would run it."""
@@ -62,23 +79,26 @@ class Table:
             for name in frame.columns
         )
         body = []
-        for number, row in enumerate(_cells(frame)):
+        for number, row in enumerate(self._cells(_small)):
             attribute = ' class="marked"' if number in self.marked else ""
             cells = "".join(
-                f"<td{_numeric(frame, name) or _long(cell)}>{html.escape(cell)}</td>"
-                for name, cell in zip(frame.columns, row)
+                f"<td{_numeric(frame, name) or _long(cell)}>{html.escape(cell)}{interval}</td>"
+                for name, (cell, interval) in zip(frame.columns, row)
             )
             body.append(f"<tr{attribute}>{cells}</tr>")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        csv = self._all_shown.to_csv(index=False, lineterminator="\n")
+        return (
+            f'<table data-csv="{html.escape(csv)}"><thead><tr>{head}</tr></thead>'
+            f"<tbody>{''.join(body)}</tbody></table>"
+        )
 
     def to_text(self) -> str:
         """The table for a terminal, or "not run" with the command that would run it."""
         if self.frame is None:
             return f"{self.missing}: {self.command}" if self.missing == NOT_RUN else self.missing
-        rows = [
-            [f"> {row[0]}" if number in self.marked else row[0], *row[1:]]
-            for number, row in enumerate(_cells(self.visible))
-        ]
+        rows = [["".join(cell) for cell in row] for row in self._cells(_below)]
+        for number in self.marked:
+            rows[number][0] = f"> {rows[number][0]}"
         return _tabulated(self.visible, rows, "simple")
 
     def to_latex(self) -> str:
@@ -86,7 +106,43 @@ class Table:
         head = f"% {self.title}\n% {self.command}\n"
         if self.frame is None:
             return f"{head}{self.missing}\n"
-        return head + _tabulated(self.visible, _cells(self.visible), "latex_booktabs") + "\n"
+        rows = [["".join(cell) for cell in row] for row in self._cells(_behind)]
+        return head + _tabulated(self.visible, rows, "latex_booktabs") + "\n"
+
+    def _cells(self, write: Callable[[float, float], str]) -> list[list[tuple[str, str]]]:
+        """By row: the text of each cell, and its interval as ``write`` puts it."""
+        frame = self._all_shown
+        columns = []
+        for name, texts in _texts(self.visible):
+            intervals = [""] * len(texts)
+            if has_interval(frame, name):
+                ends = zip(frame[name + LOW], frame[name + HIGH])
+                intervals = ["" if isnan(low + high) else write(low, high) for low, high in ends]
+            columns.append(list(zip(texts, intervals)))
+        return [list(row) for row in zip(*columns)]
+
+
+def _small(low: float, high: float) -> str:
+    return f"<small>{low:.3f} to {high:.3f}</small>"
+
+
+def _below(low: float, high: float) -> str:
+    """An interval for a terminal, where columns are narrow."""
+    ends = (f"{end:.3f}".replace("0.", ".", 1) for end in (low, high))
+    return f"\n[{', '.join(ends)}]"
+
+
+def _behind(low: float, high: float) -> str:
+    return f" [{cell_text(low)}, {cell_text(high)}]"
+
+
+def _texts(frame: pd.DataFrame) -> list[tuple[str, list[str]]]:
+    """By column: its name and the texts of its cells."""
+    texts = []
+    for name in map(str, frame.columns):
+        write = cell_writer(name)
+        texts.append((name, [write(value) for value in frame[name]]))
+    return texts
 
 
 def _tabulated(frame: pd.DataFrame, rows: list[list[str]], style: str) -> str:
@@ -106,11 +162,3 @@ def _numeric(frame: pd.DataFrame, name: Any) -> str:
 def _long(text: str) -> str:
     """What may be broken into lines."""
     return ' class="text"' if len(text) > 40 else ""
-
-
-def _cells(frame: pd.DataFrame) -> list[list[str]]:
-    columns = []
-    for name in frame.columns:
-        write = cell_writer(str(name))
-        columns.append([write(value) for value in frame[name]])
-    return [list(row) for row in zip(*columns)]

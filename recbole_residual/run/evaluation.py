@@ -54,6 +54,7 @@ def evaluate_session(
             loader, load_best_model=False, show_progress=config["show_progress"]
         )
         result[f"{name}_result_unrounded"] = trainer.evaluator.last_unrounded
+        result[f"{name}_sequences"] = len(loader._dataset)
     if has_rows(session.test_data):
         result["test_left_out"] = trainer.evaluator.left_out()
         if config["export_per_user"]:

@@ -57,6 +57,13 @@ def test_tests_pair_the_same_users(whole_run: Path, other_seed: Path, other_alph
     b = tables[2].loc[users, "ndcg@10"].to_numpy()
     assert row["users"] == len(users) == 60
     assert row["difference"] == pytest.approx(np.mean(a - b))
+    assert row["difference_low"] <= row["difference"] <= row["difference_high"]
+    for name in ("p (t)", "p (Wilcoxon)"):
+        # Holm's method by its definition: the i-th smallest of m times m - i, never falling.
+        ordered = sorted(found[name].dropna())
+        steps = [min(1.0, p * (len(ordered) - i)) for i, p in enumerate(ordered)]
+        expected = [max(steps[: i + 1]) for i in range(len(steps))]
+        assert sorted(found[f"{name}, Holm"].dropna()) == pytest.approx(expected)
     assert row["p (t)"] == pytest.approx(stats.ttest_rel(a, b).pvalue)
     assert row["p (Wilcoxon)"] == pytest.approx(stats.wilcoxon(a, b).pvalue)
     assert (row["a"], row["b"]) == (ALPHA_1, ALPHA_02)
@@ -137,7 +144,7 @@ def test_what_is_missing_is_named(whole_run: Path, masked_run: Path) -> None:
     found = compare([whole_run, masked_run])
     assert found.tables["paired_tests"] is None
     page = Page(found.to_html())
-    assert page.sections == ["runs", "seeds", "tests", *SECTIONS]
+    assert page.sections == ["answer", "runs", "seeds", "tests", *SECTIONS[1:]]
     assert "not run for BERT4RecResidual, ml-100k: no values per user" in page.text
     assert "not run for: BERT4RecResidual, ml-100k" in page.text
     assert "does not speak of the last item" in page.text

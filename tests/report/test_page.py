@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import html
+import io
 import json
 import re
 import shutil
@@ -11,6 +13,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import matplotlib.image
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -20,6 +23,7 @@ from recbole_residual.report.page import report
 from recbole_residual.run.folder import RunFolder
 
 SECTIONS = [
+    "answer",
     "dataset",
     "accuracy",
     "last-item",
@@ -34,6 +38,7 @@ SECTIONS = [
     "configuration",
 ]
 FIGURES = {
+    "gauges",
     "alpha_curves",
     "hrli_accuracy",
     "recovery_accuracy",
@@ -75,7 +80,8 @@ class Page(HTMLParser):
             assert found["alt"]
         if tag == "td":
             self.cells.append("")
-        assert tag not in ("script", "iframe", "object")
+        assert tag not in ("iframe", "object")
+        assert tag != "script" or not attrs  # its own, none from elsewhere
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
@@ -244,8 +250,9 @@ def test_a_run_that_never_trained_has_no_report(
 
 
 def test_reports_are_short_in_a_list(whole_run: Path) -> None:
-    assert repr(report(whole_run)).startswith("<Report on SASRecResidual on ml-100k: 12 sections")
-    assert "<table>" in report(whole_run)._repr_html_()
+    assert repr(report(whole_run)).startswith("<Report on SASRecResidual on ml-100k: 13 sections")
+    assert "<table " in report(whole_run)._repr_html_()
+    assert "<script>" not in report(whole_run)._repr_html_()
 
 
 BROWSER = next(
@@ -253,19 +260,11 @@ BROWSER = next(
 )
 
 
-@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
-def test_a_browser_loads_it_without_errors(whole_run: Path, tmp_path: Path) -> None:
-    page = tmp_path / "page.html"
-    # A page cannot tell how it looks; a script of this test's own counts what it shows.
-    probe = (
-        "<script>onload = () => { const count = (what) => document.querySelectorAll(what).length;"
-        "const shown = (image) => image.complete && image.naturalWidth > 200;"
-        "const seen = [...document.images].filter(shown).length;"
-        "document.body.setAttribute('data-seen', [seen, count('section h2'), count('table'),"
-        "document.documentElement.scrollWidth <= innerWidth].join(' ')); }</script></body>"
-    )
-    text = (whole_run / "report.html").read_text(encoding="utf-8")
-    page.write_text(text.replace("</body>", probe), encoding="utf-8")
+def seen_by_a_browser(page: str, script: str, width: int, folder: Path) -> str:
+    """What a script of the test's own says after the page is loaded."""
+    ours = f"<script>onload = () => document.body.setAttribute('data-seen', {script})</script>"
+    file = folder / "page.html"
+    file.write_text(page.replace("</body>", f"{ours}</body>"), encoding="utf-8")
     assert BROWSER is not None
     done = subprocess.run(
         [
@@ -274,11 +273,11 @@ def test_a_browser_loads_it_without_errors(whole_run: Path, tmp_path: Path) -> N
             "--no-sandbox",
             "--disable-gpu",
             "--enable-logging=stderr",
-            f"--user-data-dir={tmp_path / 'profile'}",
-            "--window-size=1200,900",
+            f"--user-data-dir={folder / 'profile'}",
+            f"--window-size={width},900",
             "--virtual-time-budget=5000",
             "--dump-dom",
-            page.as_uri(),
+            file.as_uri(),
         ],
         capture_output=True,
         text=True,
@@ -289,11 +288,63 @@ def test_a_browser_loads_it_without_errors(whole_run: Path, tmp_path: Path) -> N
     assert "net::ERR" not in done.stderr
     seen = re.search(r'data-seen="([^"]*)"', done.stdout)
     assert seen is not None
-    images, headings, tables, fits = seen.group(1).split()
+    return html.unescape(seen.group(1))
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
+@pytest.mark.parametrize("width", [1300, 390])
+def test_a_browser_loads_it_without_errors(whole_run: Path, tmp_path: Path, width: int) -> None:
+    # A page cannot tell how it looks; a script counts what it shows.
+    script = """[
+        [...document.images].filter((image) => image.complete && image.naturalWidth > 200).length,
+        document.querySelectorAll('section h2').length,
+        document.querySelectorAll('table').length,
+        document.documentElement.scrollWidth <= innerWidth,
+    ].join(' ')"""
+    text = (whole_run / "report.html").read_text(encoding="utf-8")
+    images, headings, tables, fits = seen_by_a_browser(text, script, width, tmp_path).split()
     assert int(images) == len(FIGURES)
     assert int(headings) == len(SECTIONS)
     assert int(tables) == sum(table is not None for table in report(whole_run).tables.values())
     assert fits == "true"
+
+
+@pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine")
+def test_tables_sort_and_are_copied(whole_run: Path, tmp_path: Path) -> None:
+    script = """(() => {
+        const table = document.querySelector('#table-alpha_sweep table');
+        const column = () => [...table.tBodies[0].rows].map((row) => row.cells[0].textContent);
+        const head = table.tHead.rows[0].cells[0];
+        const orders = [column()];
+        head.click();
+        orders.push(column());
+        head.click();
+        orders.push(column());
+        const button = table.closest('.block').querySelector('button.csv');
+        return JSON.stringify([orders, head.getAttribute('aria-sort'), button.textContent,
+                               table.dataset.csv]);
+    })()"""
+    text = (whole_run / "report.html").read_text(encoding="utf-8")
+    seen = seen_by_a_browser(text, script, 1300, tmp_path)
+    (as_it_was, up, down), sort, button, csv = json.loads(seen)
+    assert up == sorted(as_it_was, key=float)
+    assert down == up[::-1]
+    assert sort == "descending"
+    assert button == "Copy as csv"
+    copied = pd.read_csv(io.StringIO(csv))
+    saved = pd.read_csv(whole_run / "tables" / "alpha_sweep.csv")
+    np.testing.assert_allclose(copied["HRLI@1"], saved["hrli@1"])
+    np.testing.assert_allclose(copied["HRLI@1_low"], saved["hrli@1_low"])
+
+
+def test_commands_stand_once_a_section_with_paths_from_the_run(whole_run: Path) -> None:
+    text = (whole_run / "report.html").read_text(encoding="utf-8")
+    for section in text.split("<section ")[1:]:
+        (folded,) = re.findall(r"<pre>(.*?)</pre>", section, re.DOTALL)
+        commands = folded.strip().splitlines()
+        assert 1 <= len(set(commands)) == len(commands) <= 3
+        assert str(whole_run) not in folded
+    assert "recbole-residual --mode=probe --run=. --probes=shuffle" in text
 
 
 def test_pictures_in_the_page_are_the_files(whole_run: Path) -> None:

@@ -22,6 +22,7 @@ from recbole_residual.report.figures.style import (
     legend,
     looks,
 )
+from recbole_residual.report.intervals import HIGH, LOW, has_interval
 
 
 def ratios_by_stage(ratios: Series) -> Figure:
@@ -41,23 +42,17 @@ def ratios_by_stage(ratios: Series) -> Figure:
             bars[label] = everywhere[everywhere["layer"] == "all"]
     stages = list(dict.fromkeys(stage for part in bars.values() for stage in part["stage"]))
     with figure_with(width=5.2, height=3.2, texts=ratios) as (figure, (axes,)):
-        values = {
-            label: [_at(part, stage, "mean") for stage in stages] for label, part in bars.items()
-        }
-        spread = {
-            label: [_at(part, stage, "std") for stage in stages] for label, part in bars.items()
-        }
-        _grouped_bars(axes, values, spread)
+        tables = {label: part.set_index("stage").reindex(stages) for label, part in bars.items()}
+        _grouped_bars(
+            axes,
+            {label: list(table["mean"]) for label, table in tables.items()},
+            {label: _whiskers(table, "mean", "std", share=True) for label, table in tables.items()},
+        )
         axes.set_xticks(range(len(stages)), [STAGE_NAMES.get(s, s) for s in stages])
         axes.set_ylabel("mixing ratio")
         axes.set_ylim(0, 1.05)
         legend(axes, figure)
         return figure
-
-
-def _at(part: pd.DataFrame, stage: str, statistic: str) -> float:
-    found = part.loc[part["stage"] == stage, statistic]
-    return float(found.iloc[0]) if len(found) else float("nan")
 
 
 def shuffle_bars(shuffles: Series, k: int) -> Figure:
@@ -75,11 +70,11 @@ def shuffle_bars(shuffles: Series, k: int) -> Figure:
         bars[f"NDCG@{k}" if len(shuffles) == 1 else label] = (indexed, f"ndcg@{k}_drop")
         if len(shuffles) == 1:
             bars[f"HR@{k}"] = (indexed, f"hit@{k}_drop")
-    with figure_with(width=6.4, height=3.2, texts=shuffles) as (figure, (axes,)):
+    with figure_with(width=5.4, height=3.0, texts=shuffles) as (figure, (axes,)):
         _grouped_bars(
             axes,
             {label: list(table[name]) for label, (table, name) in bars.items()},
-            {label: list(table[f"{name}_std"].fillna(0)) for label, (table, name) in bars.items()},
+            {label: _whiskers(table, name, f"{name}_std") for label, (table, name) in bars.items()},
         )
         axes.axhline(0, color="#333333", linewidth=0.8)
         axes.set_xticks(range(len(modes)), [mode.replace("_", "\n", 1) for mode in modes])
@@ -95,7 +90,7 @@ def rank_distribution(ranks: Series) -> Figure:
     Args:
         ranks: the table ``internals_ranks`` of the probe ``internals``.
     """
-    with figure_with(width=6.4, height=3.2, margins=Margins(bottom=0.86), texts=ranks) as (
+    with figure_with(width=5.4, height=3.0, margins=Margins(bottom=0.86), texts=ranks) as (
         figure,
         (axes,),
     ):
@@ -109,7 +104,7 @@ def rank_distribution(ranks: Series) -> Figure:
             shares = {
                 str(item): list(part["share"]) for item, part in first.groupby("item", sort=False)
             }
-            _grouped_bars(axes, shares, {label: [0.0] * len(names) for label in shares})
+            _grouped_bars(axes, shares)
         else:
             for look, (label, table) in zip(looks(), ranks.items()):
                 part = table[table["item"] == "last input item"]
@@ -154,9 +149,38 @@ def position_bars(
         return figure
 
 
+def _whiskers(
+    table: pd.DataFrame, name: str, spread: str, share: bool = False
+) -> tuple[list[float], list[float]]:
+    """Ends of the whiskers of a column: its 95 % interval if the table has one, else its spread.
+
+    Args:
+        table: with the column and perhaps its interval.
+        name: of the column.
+        spread: the column of its standard deviation.
+        share: whether it lies between 0 and 1; no whisker leaves that.
+    """
+    if has_interval(table, name):
+        low, high = table[name + LOW], table[name + HIGH]
+    else:
+        low, high = table[name] - table[spread], table[name] + table[spread]
+    if share:
+        low, high = low.clip(0, 1), high.clip(0, 1)
+    return list(low), list(high)
+
+
 def _grouped_bars(
-    axes: Any, values: Mapping[str, Sequence[float]], spread: Mapping[str, Sequence[float]]
+    axes: Any,
+    values: Mapping[str, Sequence[float]],
+    ends: Mapping[str, tuple[Sequence[float], Sequence[float]]] | None = None,
 ) -> None:
+    """Bars side by side, one group for each place.
+
+    Args:
+        axes: where to.
+        values: by the name of the series, a height for each place.
+        ends: the same for the ends of the whiskers; None for bars without.
+    """
     width = 0.8 / len(values)
     looks = cycle(zip(OKABE_ITO, HATCHES))
     for number, ((label, heights), (color, hatch)) in enumerate(zip(values.items(), looks)):
@@ -165,14 +189,16 @@ def _grouped_bars(
             places,
             heights,
             width * 0.92,
-            yerr=[value or np.nan for value in spread[label]] if any(spread[label]) else None,
             label=label,
             color=color,
             hatch=hatch,
             edgecolor="white",
             linewidth=0,
-            error_kw={"elinewidth": 0.8, "ecolor": "#333333", "capsize": 1.5},
         )
+        if ends is not None:
+            low, high = (np.asarray(end, dtype=float) for end in ends[label])
+            reach = high > low  # a bar without spread needs no whisker
+            axes.vlines(places[reach], low[reach], high[reach], color="#333333", linewidth=0.9)
     axes.grid(visible=False, axis="x")
 
 

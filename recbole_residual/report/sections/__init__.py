@@ -9,6 +9,7 @@ from recbole_residual.report.runs import Runs
 from recbole_residual.report.section import Section
 from recbole_residual.report.sections.accuracy import accuracy_section
 from recbole_residual.report.sections.alpha_sweep import alpha_section
+from recbole_residual.report.sections.answer import answer_section
 from recbole_residual.report.sections.configuration import configuration_section
 from recbole_residual.report.sections.dataset import dataset_section
 from recbole_residual.report.sections.last_item import last_item_section
@@ -21,6 +22,7 @@ from recbole_residual.report.sections.selection import selection_section
 from recbole_residual.report.sections.shuffles import shuffles_section
 
 SECTIONS = (
+    answer_section,
     dataset_section,
     accuracy_section,
     last_item_section,

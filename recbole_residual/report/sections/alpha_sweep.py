@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from recbole_residual.report.intervals import with_intervals
 from recbole_residual.report.metric_names import MIXING, main_k, renamed
 from recbole_residual.report.plot import Plot, drawing
 from recbole_residual.report.record import RunRecord
@@ -98,6 +99,7 @@ def _marked_sweep(record: RunRecord) -> pd.DataFrame | None:
             remarks.append("this run")
         return ", ".join(remarks)
 
+    sweep = with_intervals(sweep, record.n_sequences("test"))
     return sweep.assign(remark=sweep["alpha"].map(remark))
 
 

@@ -37,4 +37,5 @@ def _maps(record: RunRecord, name: str) -> Plot:
         record.probe_command("internals"),
         None if maps is None else drawing("heatmaps", maps, last),
         NOT_DEFINED if "internals" in record.probes else NOT_RUN,
+        in_colors=True,
     )

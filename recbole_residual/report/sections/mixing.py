@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from recbole_residual.report.intervals import ENDS, has_interval, whiskers_are
 from recbole_residual.report.plot import Plot, drawing
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs, probe_frame
@@ -20,17 +21,21 @@ def mixing_section(runs: Runs) -> Section:
         if runs.several:
             frame = frame[frame["layer"] == "all"]
         keys = [name for name in ("run", "layer", "position") if name in frame]
-        wide = frame.pivot_table(
-            index=keys, columns="stage", values="mean", sort=False, observed=True
-        )
-        return wide[list(dict.fromkeys(frame["stage"]))].rename_axis(columns=None).reset_index()
+        columns = {}
+        for stage, rows in frame.groupby("stage", sort=False):
+            indexed = rows.set_index(keys)
+            columns[str(stage)] = indexed["mean"]
+            if has_interval(frame, "mean"):
+                columns.update({f"{stage}{end}": indexed[f"mean{end}"] for end in ENDS})
+        order = frame.set_index(keys).index.drop_duplicates()
+        return pd.DataFrame(columns).reindex(order).reset_index()
 
     ratios = runs.series(lambda record: probe_frame(record, "internals"))
     plot = Plot(
         "mixing_by_stage",
         "Mixing ratio by stage",
-        "What the residual does to what a position takes from others; means over all positions, "
-        "whiskers: standard deviation.",
+        "What the residual does to what a position takes from others; means over all positions. "
+        + whiskers_are(ratios.values(), "mean", "standard deviation over sequences"),
         runs.probe_command("internals"),
         drawing("ratios_by_stage", ratios) if ratios else None,
         runs.missing("internals"),

@@ -7,6 +7,7 @@ from itertools import combinations
 
 import pandas as pd
 
+from recbole_residual.report.intervals import doubt_notes
 from recbole_residual.report.paired import paired_test, values_per_user
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.section import Section
@@ -21,7 +22,8 @@ def paired_tests_section(groups: Mapping[str, Sequence[RunRecord]], command: str
         "Paired tests across users",
         "Each user's value under one configuration against the same user's under the other, "
         "averaged over seeds first. p-values of the paired t-test and of Wilcoxon's "
-        "signed-rank test, two-sided, not corrected for the number of comparisons.",
+        "signed-rank test, two-sided; those corrected by Holm's method for the number of tests in "
+        "this table are the ones to hold against 0.05.",
         [_table(groups, command)],
     )
 
@@ -48,5 +50,16 @@ def _table(groups: Mapping[str, Sequence[RunRecord]], command: str) -> Table:
         notes.append("There is one configuration only: nothing to test it against.")
     elif not rows and len(tables) > 1:
         notes.append("No two configurations share test users and targets.")
-    frame = pd.DataFrame(rows) if rows else None
+    frame = _corrected(pd.DataFrame(rows)) if rows else None
+    if frame is not None:
+        notes += doubt_notes(frame)
     return Table("paired_tests", "Difference a - b", frame, command, notes=notes)
+
+
+def _corrected(frame: pd.DataFrame) -> pd.DataFrame:
+    """The p-values, and beside them those corrected for their number."""
+    from recbole_residual.probe.uncertainty import holm
+
+    return frame.assign(
+        **{f"{name}, Holm": holm(list(frame[name])) for name in ("p (t)", "p (Wilcoxon)")}
+    )

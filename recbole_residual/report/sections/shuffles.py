@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pandas as pd
 
-from recbole_residual.report.metric_names import renamed
+from recbole_residual.report.intervals import whiskers_are
+from recbole_residual.report.metric_names import drop_k, renamed
 from recbole_residual.report.plot import Plot, drawing
 from recbole_residual.report.runs import Runs, probe_frame
 from recbole_residual.report.section import Section
@@ -32,11 +31,12 @@ def shuffles_section(runs: Runs) -> Section:
         }
         return renamed(frame, names)
 
+    whiskers = whiskers_are(shuffles.values(), f"ndcg@{k}_drop", "standard deviation over seeds")
     plot = Plot(
         "shuffle_bars",
         "Relative drop under perturbed inputs",
         "Where shuffle prefix costs little and shuffle all costs much, the model leans on the last "
-        "item. Whiskers: standard deviation over seeds.",
+        f"item. {whiskers}",
         runs.probe_command("shuffle"),
         drawing("shuffle_bars", shuffles, k) if shuffles else None,
     )
@@ -47,9 +47,3 @@ def shuffles_section(runs: Runs) -> Section:
         [runs.probe_table("shuffle", "Accuracy on perturbed inputs", shown=shown)],
         [plot],
     )
-
-
-def drop_k(table: pd.DataFrame) -> int:
-    """The cut-off of which the probe gives relative drops."""
-    (name,) = (name for name in map(str, table) if re.fullmatch(r"ndcg@\d+_drop", name))
-    return int(name[len("ndcg@") : -len("_drop")])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import nan
 
 import pandas as pd
 
+from recbole_residual.report.intervals import HIGH, LOW
 from recbole_residual.report.metric_names import MIXING, main_k
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.section import Section
@@ -20,7 +22,7 @@ def side_by_side_section(records: Sequence[RunRecord], command: str) -> Section:
             "run": record.label,
             "seed": record.config.get("seed"),
             "epochs": record.result.get("epochs_trained"),
-            **main_values(record, k),
+            **_with_ends(record, k),
         }
         for record in records
         if record.result
@@ -43,14 +45,29 @@ def common_k(records: Sequence[RunRecord]) -> int:
     return main_k([key for key in keys if key.startswith("hit@")] or ["hit@10"])
 
 
-def main_values(record: RunRecord, k: int) -> dict[str, float | None]:
+def main_values(record: RunRecord, k: int) -> dict[str, float]:
     """Accuracy, last-item reliance and mixing of a run on its test data."""
     values = record.results_by_split.get("test", {})
-    names = {
+    return {new: values[old] for old, new in _main_names(k).items() if old in values}
+
+
+def _with_ends(record: RunRecord, k: int) -> dict[str, float]:
+    """The same, each with its interval."""
+    cells: dict[str, float] = {}
+    intervals = record.intervals.get("test", {})
+    values = main_values(record, k)
+    for old, new in _main_names(k).items():
+        if new in values:
+            cells[new] = values[new]
+            cells[new + LOW], cells[new + HIGH] = intervals.get(old, (nan, nan))
+    return cells
+
+
+def _main_names(k: int) -> dict[str, str]:
+    return {
         f"hit@{k}": f"HR@{k}",
         f"ndcg@{k}": f"NDCG@{k}",
         "hrli@1": "HRLI@1",
         "hrl2i@1": "HRL2I@1",
         **MIXING,
     }
-    return {new: values[old] for old, new in names.items() if old in values}

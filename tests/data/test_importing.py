@@ -12,7 +12,6 @@ import pytest
 
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import (
-    ImportOptions,
     create_dataset,
     data_preparation,
     import_interactions,
@@ -72,14 +71,14 @@ def test_parquet_and_frames(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     frame = ratings()
     frame.to_parquet(tmp_path / "ratings.parquet")
-    again = ImportOptions(overwrite=True)
+    again = {"overwrite": True}
     for source in (tmp_path / "ratings.parquet", frame):
         done = import_interactions(
             source,
             **COLUMNS,
             name="mine",
             data_path=tmp_path,
-            options=again,
+            **again,
         )
         assert rows_of(done) == expected(frame)
 
@@ -224,6 +223,6 @@ def test_a_dataset_that_exists_stays(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="exists already"):
         import_interactions(ratings(30), **COLUMNS, name="mine", data_path=tmp_path)
     assert rows_of(first) == before
-    again = ImportOptions(overwrite=True)
-    import_interactions(ratings(30), **COLUMNS, name="mine", data_path=tmp_path, options=again)
+    again = {"overwrite": True}
+    import_interactions(ratings(30), **COLUMNS, name="mine", data_path=tmp_path, **again)
     assert len(rows_of(first)) == 30

@@ -11,6 +11,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from recbole_residual import compat as _compat
+from recbole_residual.config.recbole_version import check_recbole_version as _check_recbole_version
 from recbole_residual.version import __version__
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ class _CalledRoom(types.ModuleType):
 
 
 def _load(name: str) -> Any:
-    _compat.check_recbole_version()
+    _check_recbole_version()
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
 
 

@@ -19,36 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from recbole_residual.errors import ConfigError
-
 if TYPE_CHECKING:
     import pandas as pd
 
 _MENDED = "_recbole_residual_mend"
-
-
-WANTED_RECBOLE = "1.2.1"
-
-
-def check_recbole_version() -> None:
-    """Refuse another release of RecBole than the one that this package builds on.
-
-    Reads the metadata of the installed distribution, so that it can be asked before RecBole is
-    imported: other releases fail in the middle of an import.
-
-    Raises:
-        ConfigError: saying which is wanted, which is there, and how to get the right one.
-    """
-    try:
-        version = importlib.metadata.version("recbole")
-    except importlib.metadata.PackageNotFoundError:
-        version = None
-    if version != WANTED_RECBOLE:
-        found = "is not installed" if version is None else f"{version} is installed"
-        raise ConfigError(
-            f"recbole_residual needs RecBole {WANTED_RECBOLE}; RecBole {found}. "
-            f"pip install recbole=={WANTED_RECBOLE} gives the right one."
-        )
 
 
 def _major(module: Any) -> tuple[int, int]:

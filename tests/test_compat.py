@@ -15,10 +15,7 @@ from recbole.data.dataset import Dataset
 from recbole.utils import FeatureType
 from scipy import sparse
 
-import recbole_residual
 from recbole_residual import compat
-from recbole_residual.command import main
-from recbole_residual.errors import ConfigError
 
 
 @pytest.fixture
@@ -68,21 +65,6 @@ def test_the_finder_is_there_once() -> None:
     before = list(sys.meta_path)
     compat.mend_anomaly_detection()
     assert sys.meta_path == before
-
-
-def test_another_recbole_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    monkeypatch.setattr(compat.importlib.metadata, "version", lambda _: "1.2.0")
-    with pytest.raises(ConfigError, match=r"needs RecBole 1\.2\.1; RecBole 1\.2\.0 is installed"):
-        recbole_residual.SASRecResidual  # noqa: B018
-    assert main(["--model=SASRecResidual", "--dataset=ml-100k"]) == 2
-    message = capsys.readouterr().err
-    assert message.startswith("error: recbole_residual needs RecBole 1.2.1")
-    assert message.count("\n") == 1
-
-
-def test_the_wanted_recbole_is_what_the_package_declares() -> None:
-    setup = (Path(__file__).parents[1] / "setup.cfg").read_text()
-    assert f"recbole=={compat.WANTED_RECBOLE}" in setup
 
 
 def test_a_replaced_attribute_comes_back() -> None:

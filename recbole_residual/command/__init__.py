@@ -10,6 +10,7 @@ from typing import Any
 
 from recbole_residual.command.options import check_use, parse
 from recbole_residual.command.ways import WAYS
+from recbole_residual.config.recbole_version import check_recbole_version
 from recbole_residual.errors import ResidualError
 
 
@@ -40,7 +41,7 @@ def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     check_use(options, way)
     from recbole_residual import compat  # torch is slow to import, and --help does not need it
 
-    compat.check_recbole_version()
+    check_recbole_version()
     with warnings.catch_warnings():
         compat.silence_known_warnings()
         WAYS[way](options, keys)

@@ -4,39 +4,24 @@ a mistake in the options does not need it."""
 from __future__ import annotations
 
 import argparse
-import os
 from typing import Any
 
 from recbole_residual.command.options import COLUMNS, RESOURCES
+from recbole_residual.config.keys import read
 from recbole_residual.config.probe_names import PROBES
+from recbole_residual.config.typed import split_files
 from recbole_residual.errors import NothingFinishedError, UsageError
 
 
-def config_files(text: str | None) -> list[str] | None:
-    """The files of ``--config_files``: separated by blanks, which a name may hold as well.
-
-    Example:
-        >>> config_files("mine.yaml more.yaml")
-        ['mine.yaml', 'more.yaml']
-    """
-    if not text:
-        return None
-    files: list[str] = []
-    words = text.split(" ")
-    while words:
-        # the longest run of words that names a file is one name
-        lengths = [n for n in range(len(words), 0, -1) if os.path.isfile(" ".join(words[:n]))]
-        taken = lengths[0] if lengths else 1
-        files.append(" ".join(words[:taken]))
-        words = words[taken:]
-    return [file for file in files if file]
+def _files(options: argparse.Namespace) -> list[str] | None:
+    return split_files(options.config_files) if options.config_files else None
 
 
 def _train(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     from recbole_residual.diagnose.full_run import run
     from recbole_residual.report.page import report
 
-    result = run(options.model, options.dataset, config_files(options.config_files), keys)
+    result = run(options.model, options.dataset, _files(options), keys)
     print(report(result["run_folder"]))
 
 
@@ -74,7 +59,7 @@ def _report(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
     if not options.run:
         raise UsageError("--mode=report is about a run: say which, --run=FOLDER.")
-    latex = _latex(keys)
+    latex = _value(keys, "latex", False)
     _refuse_keys(keys, "report")
     print(f"{rewrite_report(options.run, latex)}\n\nsaved in {options.run}")
 
@@ -110,7 +95,7 @@ def _compare(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 
     if not options.runs:
         raise UsageError("--mode=compare takes runs: say which, --runs FOLDER FOLDER ...")
-    latex, output_dir = _latex(keys), keys.pop("output_dir", None)
+    latex, output_dir = _value(keys, "latex", False), _value(keys, "output_dir", None)
     _refuse_keys(keys, "compare")
     page = compare(options.runs)
     folder = RunFolder.create("compare", f"{len(options.runs)}-runs", output_dir)
@@ -118,11 +103,9 @@ def _compare(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     print(f"{page}\n\nsaved {file}")
 
 
-def _latex(keys: dict[str, Any]) -> bool:
-    text = str(keys.pop("latex", False)).lower()
-    if text not in ("true", "false"):
-        raise UsageError(f"latex = {text!r} is not usable: it must be True or False.")
-    return text == "true"
+def _value(keys: dict[str, Any], name: str, default: Any) -> Any:
+    """The value of a configuration key where no configuration is made."""
+    return read(name, keys.pop(name)) if name in keys else default
 
 
 def _refuse_keys(keys: dict[str, Any], mode: str) -> None:
@@ -138,7 +121,7 @@ def _tune(options: argparse.Namespace, keys: dict[str, Any]) -> None:
         options.model,
         options.dataset,
         options.space,
-        config_files(options.config_files),
+        _files(options),
         keys,
         search=options.search,
         num_samples=options.num_samples,
@@ -156,7 +139,7 @@ def _benchmark(options: argparse.Namespace, keys: dict[str, Any]) -> None:
         _split(options.models),
         _split(options.datasets),
         options.seeds or [2020],
-        config_files(options.config_files),
+        _files(options),
         keys,
         resources=Resources(**_resources(options)),
     )
@@ -178,7 +161,7 @@ def _import(options: argparse.Namespace, keys: dict[str, Any]) -> None:
                 "--mode=import turns a file into a dataset: "
                 f"--file=FILE --user=COLUMN --item=COLUMN --time=COLUMN; --{name} is missing."
             )
-    folder = keys.pop("data_path", "dataset")
+    folder = _value(keys, "data_path", "dataset")
     _refuse_keys(keys, "import")
     columns = {name: getattr(options, name) for name in COLUMNS}
     print(

@@ -92,7 +92,7 @@ def diagnose(
         >>> found.tables["alpha_sweep"]  # doctest: +SKIP
     """
     changes = dict(config_dict or {})
-    if isinstance(source, (str, os.PathLike)) and Path(source).is_dir():
+    if isinstance(source, (str, os.PathLike)) and Path(source).expanduser().is_dir():
         return _diagnose_run(RunFolder.existing(source), changes)
     session = Session.open(
         source,

@@ -10,6 +10,7 @@ from typing import Any
 from recbole.utils import ModelType
 
 from recbole_residual.checkpoint.untrusted import StandIn
+from recbole_residual.config.keys import MACHINE_KEYS
 from recbole_residual.config.residual_config import ResidualConfig, plain_settings
 from recbole_residual.errors import ConfigError
 from recbole_residual.evaluator import metric_problem, register_metrics
@@ -18,29 +19,6 @@ from recbole_residual.model.registry import get_model
 METRICS = ("Hit", "NDCG", "MRR", "HRLI", "HRL2I", "MixingRatio")
 TOPK = (1, 5, 10, 20)
 """What is measured beside what the checkpoint's own configuration asks for."""
-
-_NOT_TAKEN = frozenset(
-    # Where the other machine computed, and what RecBole kept there.
-    [
-        "device",
-        "gpu_id",
-        "use_gpu",
-        "show_progress",
-        "checkpoint_dir",
-        "log_wandb",
-        "save_dataset",
-        "save_dataloaders",
-        "dataset_save_path",
-        "dataloaders_save_path",
-        "output_dir",
-        "nproc",
-        "world_size",
-        "ip",
-        "port",
-        "offset",
-        "group_offset",
-    ]
-)
 
 
 def adopted_config(
@@ -73,7 +51,7 @@ def adopted_config(
     taken = {
         key: value
         for key, value in plain_settings(settings).items()
-        if key not in _NOT_TAKEN and not isinstance(settings[key], StandIn)
+        if key not in MACHINE_KEYS and not isinstance(settings[key], StandIn)
     }
     # RecBole has put the dataset's name behind the folder.
     taken["data_path"] = os.path.dirname(str(settings["data_path"]).rstrip("/\\"))

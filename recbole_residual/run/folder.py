@@ -18,15 +18,10 @@ import yaml
 
 from recbole_residual.checkpoint.lock import LOCK_FILE
 from recbole_residual.checkpoint.writing import BEST_FILE, RESUME_FILE
+from recbole_residual.config.keys import RESUME_KEYS
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import ConfigError
 from recbole_residual.files import CONFIG_FILE, LOG_FILE, RESULT_FILE, PathLike, write_text
-
-RESUME_KEYS = frozenset(
-    {"data_path", "gpu_id", "use_gpu", "show_progress", "state", "worker", "report", "latex"}
-)
-"""What may differ when a run is resumed or loaded: where it computes and what it shows, not what it
-computes."""
 
 _COLOR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -39,7 +34,7 @@ class RunFolder:
     """
 
     def __init__(self, path: PathLike) -> None:
-        self.path = Path(path).absolute()
+        self.path = Path(path).expanduser().absolute()
         self.config_file = self.path / CONFIG_FILE
         self.log_file = self.path / LOG_FILE
         self.result_file = self.path / RESULT_FILE
@@ -67,7 +62,7 @@ class RunFolder:
             path = Path("output") / f"{model}-{dataset}-{time}-{uuid.uuid4().hex[:6]}"
             path.mkdir(parents=True, exist_ok=False)
             return cls(path)
-        path = Path(output_dir)
+        path = Path(output_dir).expanduser()
         try:
             path.mkdir(parents=True, exist_ok=True)
             # Two runs that start together: one of them makes this file, the other is told.

@@ -121,7 +121,7 @@ class TuneFolder:
     """
 
     def __init__(self, path: Union[str, os.PathLike[str]]) -> None:
-        self.path = Path(path).absolute()
+        self.path = Path(path).expanduser().absolute()
         self.manifest_file = self.path / MANIFEST_FILE
         self.results_file = self.path / "results.csv"
         self.alpha_file = self.path / "alpha.csv"
@@ -221,7 +221,7 @@ class TuneFolder:
 
 def is_tune_folder(path: Union[str, os.PathLike[str]]) -> bool:
     """Whether a folder is that of a tune or benchmark run, and not that of a single one."""
-    return (Path(path) / MANIFEST_FILE).is_file()
+    return (Path(path).expanduser() / MANIFEST_FILE).is_file()
 
 
 def _read(path: Path) -> Any:

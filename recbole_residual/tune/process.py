@@ -1,11 +1,10 @@
-"""What of this process is changed for a while, and put back: its environment, and one name."""
+"""The environment of this process, changed for a while."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 
 @contextmanager
@@ -27,20 +26,3 @@ def environment(**variables: str) -> Iterator[None]:
         for name in set(os.environ) - set(before):
             del os.environ[name]
         os.environ.update(before)
-
-
-@contextmanager
-def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """Inside, ``owner.name`` is ``value``.
-
-    Args:
-        owner: a module or a class.
-        name: of a function that it has.
-        value: stands in its place.
-    """
-    before = vars(owner)[name]
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, before)

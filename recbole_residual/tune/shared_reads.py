@@ -12,9 +12,9 @@ from typing import Any, Callable
 import pandas as pd
 from recbole.data.dataset import Dataset
 
+from recbole_residual.compat import replaced
 from recbole_residual.data import create_dataset, reading
 from recbole_residual.data.download import ensure_dataset_files
-from recbole_residual.tune.process import replaced
 
 
 class _FilesReadError(Exception):

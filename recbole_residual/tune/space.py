@@ -16,8 +16,10 @@ from typing import Any, Union
 import numpy as np
 import yaml
 
+from recbole_residual.config.keys import KEYS
+from recbole_residual.config.kinds import Whole
 from recbole_residual.config.property_files import properties_dir
-from recbole_residual.errors import SpaceError
+from recbole_residual.errors import ConfigError, SpaceError
 from recbole_residual.probe import DEFAULT_ALPHAS, DEFAULT_EPSILONS
 from recbole_residual.tune import ray_api
 
@@ -33,6 +35,9 @@ _ARGUMENTS = {
     "lograndint": 2,
 }
 """Ray Tune's distributions over numbers, and how many arguments each takes."""
+
+_CONTINUOUS = ("uniform", "loguniform")
+"""Distributions that draw every number between their bounds."""
 
 _RUN_HYPER_LINE = re.compile(r"(\S+)\s+(choice|uniform|quniform|loguniform)\s+(\S.*)")
 
@@ -87,6 +92,30 @@ class Parameter:
         if not usable[0] < usable[1] or ("log" in kind and usable[0] <= 0):
             raise SpaceError(f"{name}: {kind} cannot go from {usable[0]} to {usable[1]}.")
         return cls(kind, tuple(usable))
+
+    def check(self, name: str) -> None:
+        """Refuse values that the configuration would refuse in every trial.
+
+        Raises:
+            SpaceError: with what the key may be.
+        """
+        key = KEYS.get(name)
+        if key is None:  # RecBole's own, or a user's model's: the trial's configuration judges it
+            return
+        values = self.arguments if self.kind == "choice" else self.arguments[:2]
+        draws_fractions = self.kind in _CONTINUOUS or (
+            self.kind != "choice" and any(not isinstance(v, int) for v in self.arguments)
+        )
+        if draws_fractions and isinstance(key.kind, Whole):
+            raise SpaceError(
+                f"{name} is a whole number, and {self.kind} {list(self.arguments)} draws others: "
+                "take randint, or quniform with whole bounds and a whole step."
+            )
+        for value in values:
+            try:
+                key.read(value)
+            except ConfigError as error:
+                raise SpaceError(str(error)) from error
 
     def domain(self) -> Any:
         """The same as Ray Tune writes it."""
@@ -278,6 +307,8 @@ class Space:
                 f"search: {self.search} learns from scores, and scores on different datasets do "
                 "not compare: take random or grid, or one run per dataset."
             )
+        for name, parameter in self.parameters.items():
+            parameter.check(name)
         if "alpha" in self.parameters:
             raise SpaceError(
                 "alpha needs no trials: every trial answers all of `alpha_search` on its "

@@ -8,6 +8,8 @@ from importlib import metadata
 
 import pytest
 
+import recbole_residual
+from recbole_residual.command import main
 from recbole_residual.config.property_files import properties_dir
 from recbole_residual.config.recbole_version import RECBOLE_VERSION, check_recbole_version
 from recbole_residual.errors import ConfigError
@@ -45,3 +47,15 @@ def test_asking_imports_neither() -> None:
         "check_recbole_version(); assert not {'torch', 'recbole'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=properties_dir().parent)
+
+
+def test_the_package_and_its_command_say_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(metadata, "version", lambda name: "1.2.0")
+    with pytest.raises(ConfigError, match=r"recbole==1\.2\.1"):
+        recbole_residual.SASRecResidual  # noqa: B018
+    assert main(["--model=SASRecResidual", "--dataset=ml-100k"]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("error: RecBole 1.2.0 is installed")
+    assert message.count("\n") == 1

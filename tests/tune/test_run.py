@@ -28,7 +28,10 @@ def test_a_killed_worker_and_failing_trials_do_not_stop_the_others(tuned) -> Non
     result, folder, killed = tuned
     assert killed
     assert result.results["status"].tolist() == ["finished"] * 2 + ["failed"] * 2
-    assert result.results["error"].str.contains("not a multiple of").tolist()[2:] == [True, True]
+    assert result.results["error"].str.contains("must be a multiple of").tolist()[2:] == [
+        True,
+        True,
+    ]
     assert folder.results_file.read_text() == table.to_csv(result.results)
     assert pd.read_csv(folder.results_file)["trial"].tolist() == result.results["trial"].tolist()
     log = folder.log_file.read_text()

@@ -141,3 +141,27 @@ def test_a_missing_file_and_broken_yaml_are_told(tmp_path: Path) -> None:
 def test_the_default_space_is_the_nearest_parents() -> None:
     assert default_space(SASRecResidual).name == "default.yaml"
     assert default_space(GRU4RecResidual).name == "GRU4Rec.yaml"
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({"hidden_size": {"quniform": [32, 128, 0.5]}}, "hidden_size is a whole number"),
+        ({"n_layers": {"uniform": [1, 3]}}, "n_layers is a whole number"),
+        ({"hidden_dropout_prob": [0.1, 1.5]}, "hidden_dropout_prob"),
+        ({"hidden_dropout_prob": {"uniform": [0.1, 1.5]}}, "hidden_dropout_prob"),
+        ({"loss_positions": ["all", "some"]}, "loss_positions"),
+    ],
+)
+def test_values_that_every_trial_would_refuse_are_refused_at_once(
+    space: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(SpaceError, match=message):
+        Space.read({"space": space})
+
+
+def test_whole_numbers_are_drawn_whole() -> None:
+    space = Space.read({"space": {"hidden_size": {"quniform": [32, 128, 32]}}})
+    drawn = {space.draw(np.random.default_rng(seed))["hidden_size"] for seed in range(20)}
+    assert drawn <= {32, 64, 96, 128}
+    assert all(type(size) is int for size in drawn)

@@ -72,7 +72,7 @@ def test_every_epoch_is_reported_and_the_end(whole) -> None:
 
 def test_an_outcome_is_not_computed_twice(whole, monkeypatch) -> None:
     setup, outcome, _ = whole
-    monkeypatch.setattr(trial_module, "open_session", lambda config: pytest.fail("trained again"))
+    monkeypatch.setattr(trial_module, "build_session", lambda config: pytest.fail("trained again"))
     reports: list[Any] = []
     assert run_trial(definition(), setup, reports.append) == outcome
     assert len(reports) == 1
@@ -162,7 +162,7 @@ def test_an_error_is_an_outcome(tmp_path: Path) -> None:
     reports: list[Any] = []
     outcome = run_trial(definition(n_heads=3), setup, reports.append)
     assert outcome["status"] == "failed"
-    assert "not a multiple of" in outcome["error"]
+    assert "must be a multiple of" in outcome["error"]
     assert "Traceback" in outcome["traceback"]
     assert reports == [{"ended": True, "trial": outcome["trial"]}]
 

@@ -19,7 +19,7 @@ from recbole.model.sequential_recommender import (
     SASRecCPR,
 )
 
-from recbole_residual.model.architecture.replacing import replaced_method
+from recbole_residual.compat import replaced
 
 POOLS_ITS_POSITIONS = (CORE, SASRecCPR)
 """Models whose ranking comes from no single position. Both are causal, so what position L - o
@@ -67,5 +67,5 @@ def picking_positions(model: Any, offsets: Sequence[int]) -> Iterator[list[bool]
         calls.append(True)
         return torch.cat([pick(output, (gather_index - o).clamp(min=0)) for o in offsets])
 
-    with replaced_method(model, "gather_indexes", pick_all):
+    with replaced(model, "gather_indexes", pick_all):
         yield calls

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from recbole.data.interaction import Interaction
 
+from recbole_residual.compat import replaced
 from recbole_residual.errors import ModelError
-from recbole_residual.model.architecture.replacing import replaced_method
 
 MASK = "[MASK]"
 """What stands at the last position of a model that predicts there, in tables and texts."""
@@ -166,5 +166,5 @@ def watching_input(model: Any) -> Iterator[InputWatch]:
         watch.keep(window)
         return window
 
-    with replaced_method(model, "reconstruct_test_data", watched):
+    with replaced(model, "reconstruct_test_data", watched):
         yield watch

@@ -373,10 +373,9 @@ class Devices(Kind):
     def _read(self, value: Any) -> str:
         if isinstance(value, (list, tuple)):
             value = ",".join(map(str, value))
-        if isinstance(value, (bool, float, Mapping)):
-            raise UnusableError(f"it must be {self.words}")
         text = unquoted(str(value)).strip()
-        if not all(_DEVICE.fullmatch(device.strip()) for device in text.split(",")):
+        named = all(_DEVICE.fullmatch(device.strip()) for device in text.split(","))
+        if isinstance(value, (bool, float, Mapping)) or not named:
             raise UnusableError(f"it must be {self.words}")
         return text
 

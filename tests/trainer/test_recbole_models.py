@@ -91,7 +91,19 @@ def ours(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "name",
-    ["BPR", "NeuMF", "ItemKNN", "EASE", "Pop", "DeepFM", "TransRec", "DIN", "FOSSIL", "CKE", "LightGCN"],
+    [
+        "BPR",
+        "NeuMF",
+        "ItemKNN",
+        "EASE",
+        "Pop",
+        "DeepFM",
+        "TransRec",
+        "DIN",
+        "FOSSIL",
+        "CKE",
+        "LightGCN",
+    ],
 )
 def test_a_model_that_once_failed_trains(name: str) -> None:
     result = ours(name)

@@ -40,12 +40,19 @@ def check_conflicts(config: Mapping[str, Any], model_class: type, given: Mapping
 
 
 def scores_every_item(config: Mapping[str, Any], model_class: type) -> bool:
-    """Whether the loss scores every item, so that there are no negatives."""
+    """Whether no loader draws negatives: the loss scores every item, or those that the model
+    itself draws."""
     return (
         config["MODEL_TYPE"] == ModelType.SEQUENTIAL
         and not hasattr(model_class, "input_type")
-        and config.get("loss_type") == "CE"
+        and config.get("loss_type") in ("CE", *own_losses(model_class))
     )
+
+
+def own_losses(model_class: type) -> tuple[str, ...]:
+    """Losses of a model of this package that RecBole does not have; the model draws its own
+    negatives."""
+    return tuple(getattr(model_class, "own_losses", ()))
 
 
 def is_pairwise(config: Mapping[str, Any], model_class: type) -> bool:
@@ -98,8 +105,16 @@ def _multiple(size: int, heads: int) -> int:
 
 def _check_loss(config: Mapping[str, Any], model_class: type, given: Mapping[str, Any]) -> None:
     loss = config.get("loss_type")
-    if loss not in (None, "CE", "BPR") and not hasattr(model_class, "input_type"):
-        raise ConfigError(f"loss_type = {loss!r} is not usable: one of ['CE', 'BPR'].")
+    losses = ["CE", "BPR", *own_losses(model_class)]
+    if loss not in (None, *losses) and not hasattr(model_class, "input_type"):
+        raise ConfigError(
+            f"loss_type = {loss!r} is not usable for {model_class.__name__}: one of {losses}."
+        )
+    if loss == "gBCE" and config.get("negative_sampling") == "in_batch":
+        raise ConfigError(
+            "loss_type = 'gBCE' is defined for uniform negatives: set negative_sampling: uniform, "
+            "or loss_type: SSM."
+        )
 
 
 def _check_negatives(
@@ -108,8 +123,9 @@ def _check_negatives(
     negatives = given.get("train_neg_sample_args")
     if negatives is not None and scores_every_item(config, model_class):
         raise ConfigError(
-            f"train_neg_sample_args = {negatives!r} has no use with loss_type = 'CE', which scores "
-            "every item: leave it out, or set loss_type: BPR."
+            f"train_neg_sample_args = {negatives!r} has no use with loss_type = "
+            f"{config['loss_type']!r}, which scores every item or draws its own (num_negatives): "
+            "leave it out, or set loss_type: BPR."
         )
 
 

@@ -36,7 +36,7 @@ _NAME = Text()
 _PATH = FilePath(optional=True)
 _NAMES = Many(optional=True, of=Text())
 _FILTER = Intervals(optional=True)
-_LOSS = Choice(values=("CE", "BPR", "BCE", "MSE"))
+_LOSS = Choice(values=("CE", "BPR", "BCE", "MSE", "SSM", "gBCE"))
 _COLUMNS = ByName(optional=True, of=Columns(), example="{inter: [user_id, item_id, timestamp]}")
 
 _ENVIRONMENT = (
@@ -307,7 +307,11 @@ _MODELS = (
         Choice(values=("gelu", "relu", "swish", "tanh", "sigmoid")),
         "hidden_act",
     ),
-    *_of_models("The loss; of SASRec and its like CE or BPR.", _LOSS, "loss_type"),
+    *_of_models(
+        "The loss; of SASRec and its like CE or BPR, of SASRecResidual and its like SSM or gBCE too.",
+        _LOSS,
+        "loss_type",
+    ),
     *_of_models(
         "A file or folder of weights.",
         FilePath(optional=True, empty=True),

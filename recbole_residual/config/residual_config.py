@@ -13,10 +13,15 @@ from typing import Any, Union
 import recbole
 from recbole.config import Config
 from recbole.evaluator import metric_types
-from recbole.utils import EvaluatorType, ModelType
+from recbole.utils import EvaluatorType, InputType, ModelType
 
 from recbole_residual.config import checks
-from recbole_residual.config.conflicts import check_conflicts, is_pairwise, scores_every_item
+from recbole_residual.config.conflicts import (
+    check_conflicts,
+    is_pairwise,
+    own_losses,
+    scores_every_item,
+)
 from recbole_residual.config.keys import BY_MODEL, DERIVED_KEYS, KEYS, Key
 from recbole_residual.config.mappings import MappingKind
 from recbole_residual.config.property_files import properties_dir
@@ -236,6 +241,8 @@ class ResidualConfig(Config):
         self.base_data_path = os.path.abspath(str(self.final_config_dict["data_path"]))
         with _refused_by_recbole():
             super()._set_default_parameters()
+        if self.final_config_dict.get("loss_type") in own_losses(self.model_class):
+            self.final_config_dict["MODEL_INPUT_TYPE"] = InputType.POINTWISE
         own_copy = os.path.join(self.base_data_path, self.dataset)
         if "data_path" in self.external_config_dict and os.path.isdir(own_copy):
             # RecBole always takes its own ml-100k, also where a folder was named.

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from recbole_residual.model.architecture.residuals import residual_blocks
+from recbole_residual.model.architecture.score import item_vectors
 from recbole_residual.model.architecture.wrappers import refuse_compiled_hooks
 from recbole_residual.model.learned_alpha import LEARNED, learn_alpha
 from recbole_residual.model.loss import DEFAULT_LOGITS_CHUNK
 from recbole_residual.model.objective import all_positions_loss, target_list_field
 from recbole_residual.model.residual import Alpha, ResidualScale, check_alpha, scale_residual
+from recbole_residual.model.sampled_loss import SampledLoss
 
 if TYPE_CHECKING:
     from recbole.model.abstract_recommender import SequentialRecommender as _Parent
@@ -35,6 +37,9 @@ class ResidualMixin(_Parent):
     can_train_at_all_positions: bool = True
     """Whether ``loss_positions: all`` makes sense; if not, training is RecBole's."""
 
+    sampled_loss: SampledLoss | None = None
+    """The loss of ``loss_type`` SSM and gBCE, for models that offer them."""
+
     _alpha_scale: ResidualScale | None = None
     _keep_positions: bool = False
 
@@ -55,6 +60,9 @@ class ResidualMixin(_Parent):
         """RecBole's loss on RecBole's samples; the loss at every position on whole sequences."""
         if target_list_field(self.ITEM_SEQ) in interaction:
             return all_positions_loss(self, interaction)
+        if self.sampled_loss is not None:
+            hidden = self.forward(interaction[self.ITEM_SEQ], interaction[self.ITEM_SEQ_LEN])
+            return self.sampled_loss(hidden, item_vectors(self), interaction[self.POS_ITEM_ID])
         return super().calculate_loss(interaction)
 
     @contextmanager

@@ -68,4 +68,6 @@ def all_positions_loss(model: Any, interaction: Any) -> torch.Tensor:
         negatives = interaction[negative_list_field(model.ITEM_SEQ, model.neg_prefix)]
         negatives = negatives.flatten(0, 1)[predicted]
         return pairwise_loss(hidden, weight, targets[predicted], negatives)
+    if model.sampled_loss is not None:
+        return model.sampled_loss(hidden, weight, targets[predicted])
     return linear_cross_entropy(hidden, weight, targets[predicted], model.logits_chunk)

@@ -20,6 +20,7 @@ from recbole_residual.model.architecture.blocks import attention_blocks
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.mass_attention import apply_attention_norm, norm_order
 from recbole_residual.model.registry import register_model
+from recbole_residual.model.sampled_loss import SAMPLED_LOSSES, ParentConfig, SampledLoss
 from recbole_residual.model.switches import hook_uniform_attention
 
 
@@ -42,16 +43,24 @@ class SASRecResidual(ResidualMixin, SASRec):
             training and at inference.
         attention_norm_p: 1 is softmax; more lets repeated evidence grow the output of attention
             (see :mod:`~recbole_residual.model.mass_attention`), in training and at inference.
+        loss_type: ``CE``, ``BPR``, ``SSM`` or ``gBCE``
+            (see :mod:`~recbole_residual.model.sampled_loss`).
+        num_negatives, negative_sampling, gbce_t: of the last two.
         and those of RecBole's SASRec.
     """
 
+    own_losses = SAMPLED_LOSSES
+    """Values of ``loss_type`` beside RecBole's."""
     attention_choices: tuple[str, ...] = controls.ATTENTION
     """Values that :attr:`attention` takes."""
     attention_in_training = "learned"
     """The attention weights in training and early stopping, whatever :attr:`attention` says."""
 
     def __init__(self, config: Any, dataset: Any) -> None:
-        super().__init__(config, dataset)
+        super().__init__(ParentConfig(config), dataset)
+        self.loss_type = config["loss_type"]
+        if self.loss_type in SAMPLED_LOSSES:
+            self.sampled_loss = SampledLoss(config, dataset, self.n_items, self.ITEM_ID)
         self._uniform: list[RemovableHandle] = []
         controls.apply_position(self, config["position"])
         controls.apply_norm(self, config["norm"])

@@ -68,7 +68,7 @@ GT = {"split": {"GT": [0.9, 0.9]}}
         # choices
         ({"learner": "lion"}, "one of ['adam', 'adamw', 'sgd'"),
         ({"learner": "adm"}, "did you mean 'adam'?"),
-        ({"loss_type": "mse"}, "one of ['CE', 'BPR']"),
+        ({"loss_type": "mse"}, "one of ['CE', 'BPR', 'SSM', 'gBCE']"),
         ({"loss_type": "hinge"}, "loss_type"),
         ({"hidden_act": "gelo"}, "did you mean 'gelu'?"),
         ({"state": "loud"}, "state"),

@@ -308,7 +308,7 @@ _MODELS = (
         "hidden_act",
     ),
     *_of_models(
-        "The loss; of SASRec and its like CE or BPR, of SASRecResidual and its like SSM or gBCE too.",
+        "The loss; of SASRec and its like CE or BPR, of SASRecResidual also SSM or gBCE.",
         _LOSS,
         "loss_type",
     ),

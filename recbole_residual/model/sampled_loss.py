@@ -20,8 +20,8 @@ t = 0 is plain binary cross-entropy, t = 1 calibrates the scores fully.
 One sample serves all positions of a batch; a position whose target is in it leaves it out there.
 
 Reference:
-    Bengio and Senecal. "Adaptive Importance Sampling to Accelerate Training of a Neural Probabilistic
-    Language Model." 2008 (the correction by log q).
+    Bengio and Senecal. "Adaptive Importance Sampling to Accelerate Training of a Neural
+    Probabilistic Language Model." 2008 (the correction by log q).
     Petrov and Macdonald. "gSASRec: Reducing Overconfidence in Sequential Recommendation Trained
     with Negative Sampling." RecSys 2023.
 """

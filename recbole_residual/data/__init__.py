@@ -7,7 +7,6 @@ from recbole_residual.data.dataset import SequenceDataset
 from recbole_residual.data.importing import Imported, ImportOptions, import_interactions
 from recbole_residual.data.loader import AllPositionsDataLoader, UnseenItemsEvalDataLoader
 from recbole_residual.data.preparation import Loaders, data_preparation
-from recbole_residual.data.settings import check_settings
 from recbole_residual.data.statistics import (
     DatasetStatistics,
     SplitStatistics,
@@ -24,7 +23,6 @@ __all__ = [
     "SequenceDataset",
     "SplitStatistics",
     "UnseenItemsEvalDataLoader",
-    "check_settings",
     "create_dataset",
     "data_preparation",
     "dataset_statistics",

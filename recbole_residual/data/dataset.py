@@ -31,7 +31,7 @@ from recbole_residual.data.sequences import (
     SequenceInteraction,
     Sequences,
 )
-from recbole_residual.data.settings import GLOBAL_TEMPORAL, check_split
+from recbole_residual.data.settings import GLOBAL_TEMPORAL
 from recbole_residual.data.statistics import DatasetStatistics, count_statistics
 from recbole_residual.data.times import check_times
 from recbole_residual.errors import AtomicFileError
@@ -222,17 +222,9 @@ class SequenceDataset(AtomicFileReading, SequentialDataset):
 
     # ---- splits --------------------------------------------------------------------------------
 
-    def build(self) -> list[SequenceDataset]:
-        """Split into training, validation and test as ``eval_args`` says.
-
-        Raises:
-            DataError: if ``eval_args`` names no usable split or an order other than ``TO``, or the
-                split leaves nothing to train on or to evaluate.
-        """
-        check_split(self.config["eval_args"])
-        return super().build() if not self.global_temporal else self._checked(self._temporal())
-
-    def _temporal(self) -> list[SequenceDataset]:
+    def _split(self) -> list[SequenceDataset]:
+        if not self.global_temporal:
+            return super()._split()
         quantiles = splitting.check_quantiles(self.config["eval_args"]["split"][GLOBAL_TEMPORAL])
         self._change_feat_format()
         split = splitting.temporal_split(

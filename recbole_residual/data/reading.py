@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import torch
 from recbole.data.interaction import Interaction
-from recbole.utils.enum_type import FeatureSource, FeatureType
+from recbole.utils.enum_type import FeatureSource, FeatureType, ModelType
 
 from recbole_residual.compat import fill_missing
 from recbole_residual.data.atomic_file import read_atomic_file
@@ -21,6 +21,7 @@ from recbole_residual.data.header import Column, check_type, read_header
 from recbole_residual.data.intervals import parse_intervals
 from recbole_residual.data.negatives import check_negatives
 from recbole_residual.data.parts import check_parts
+from recbole_residual.data.settings import check_load_col, check_split
 from recbole_residual.data.text_file import TextTable
 from recbole_residual.data.times import SECONDS, likely_unit
 from recbole_residual.errors import AtomicFileError, DataError, ResidualError
@@ -167,6 +168,10 @@ class AtomicFileReading(_Parent):
                 unit.name,
             )
 
+    def _load_data(self, token: str, dataset_path: str) -> None:
+        check_load_col(self.config)
+        super()._load_data(token, dataset_path)
+
     def _load_inter_feat(self, token: str, dataset_path: str) -> None:
         with recbole_refusals("the files of interactions"):
             super()._load_inter_feat(token, dataset_path)
@@ -249,19 +254,23 @@ class AtomicFileReading(_Parent):
     # ---- splits --------------------------------------------------------------------------------
 
     def build(self) -> list[Any]:
-        """RecBole's split, refused if there is nothing to train or nothing to evaluate.
+        """Split into training, validation and test as ``eval_args`` says, or as the files are.
 
         Raises:
-            DataError: with how much of what there is, and for settings that cannot be used.
+            DataError: for an ``eval_args`` that cannot be used, or if the split leaves nothing to
+                train on or to evaluate.
         """
+        if self.benchmark_filename_list is None:
+            sequential = self.config["MODEL_TYPE"] == ModelType.SEQUENTIAL
+            check_split(self.config["eval_args"], sequential)
         with recbole_refusals("eval_args"):
-            parts = super().build()
-        return self._checked(parts)
-
-    def _checked(self, parts: list[Any]) -> list[Any]:
+            parts = self._split()
         check_parts(self.config, parts)
         check_negatives(self.config, parts)
         return parts
+
+    def _split(self) -> list[Any]:
+        return super().build()
 
     # ---- tensors -------------------------------------------------------------------------------
 

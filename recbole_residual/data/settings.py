@@ -1,15 +1,11 @@
-"""The keys that the data room reads, checked before a file is opened."""
+"""Keys that the data room reads, checked where a Config of RecBole's own did not."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from typing import Any
 
-from recbole.utils import ModelType
-
-from recbole_residual.data.intervals import parse_intervals
 from recbole_residual.data.splitting import check_quantiles
-from recbole_residual.data.text_file import check_encoding, check_separator
 from recbole_residual.errors import DataError
 
 GLOBAL_TEMPORAL = "GT"
@@ -20,28 +16,6 @@ LONG_SEQUENCES = ("window", "latest")
 
 _LEAVE_ONE_OUT = ("valid_and_test", "valid_only", "test_only")
 _SUFFIXES = ("inter", "user", "item", "kg", "link", "net")
-
-
-def check_settings(config: Any) -> None:
-    """Refuse settings of the data that cannot be used, before anything is read.
-
-    Args:
-        config: the configuration.
-
-    Raises:
-        DataError: with the key, its value and what it may be.
-    """
-    check_separator(config["field_separator"])
-    check_separator(config["seq_separator"] or " ", "seq_separator")
-    check_encoding(config["encoding"])
-    for key in ("user_inter_num_interval", "item_inter_num_interval"):
-        parse_intervals(config[key], key)
-    check_load_col(config)
-    if config["benchmark_filename"] is None:
-        check_split(config["eval_args"], config["MODEL_TYPE"] == ModelType.SEQUENTIAL)
-    if config["filter_seen"]:
-        for phase, mode in _modes(config["eval_args"]).items():
-            check_filter_seen(mode, phase)
 
 
 def check_load_col(config: Any) -> None:
@@ -116,11 +90,6 @@ def _check_shares(kind: str, shares: Any) -> None:
             f"eval_args: split: {{{kind}: {shares!r}}} is not usable: three numbers, the shares of "
             "training, validation and test, e.g. [0.8, 0.1, 0.1]."
         )
-
-
-def _modes(eval_args: Any) -> dict[str, Any]:
-    mode = eval_args.get("mode", "full") if isinstance(eval_args, dict) else "full"
-    return mode if isinstance(mode, dict) else {"valid": mode, "test": mode}
 
 
 def check_filter_seen(mode: Any, phase: str) -> None:

@@ -20,6 +20,7 @@ from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.evaluator.rounding import measured_margin, relative_margin
 from recbole_residual.evaluator.row_pool import Pool, chunks_by_length, trimmed
 from recbole_residual.evaluator.states import last_states
+from recbole_residual.model.architecture.positions import POOLS_ITS_POSITIONS
 from recbole_residual.model.architecture.window import ModelInput
 from recbole_residual.model.residual import is_unscaled, unscaled
 
@@ -115,11 +116,20 @@ class CountingPass:
         rows = torch.unique(order[place])
         with self._paused():
             batch = pool.interaction[rows]
-            expected = self._model.full_sort_predict(batch).view(len(rows), -1)[:, 1:]
+            try:
+                expected = self._model.full_sort_predict(batch).view(len(rows), -1)[:, 1:]
+            except NotImplementedError as error:
+                raise NotCountableError("the model has no full_sort_predict") from error
+            limit = _OTHER_NETWORK * max(self._margin, torch.finfo(torch.float32).tiny)
             for trims in (True, False):
                 self._trims = trims
-                apart = self._apart(pool, rows, expected)
-                if apart <= _OTHER_NETWORK * max(self._margin, torch.finfo(torch.float32).tiny):
+                try:
+                    apart = self._apart(pool, rows, expected)
+                except (IndexError, RuntimeError):
+                    if trims:  # a network that is built for one width, as FEARec
+                        continue
+                    raise
+                if apart <= limit:
                     self._margin = max(self._margin, apart)
                     return
         raise NotCountableError("trimmed and sorted batches give other scores")
@@ -187,7 +197,7 @@ class CountingPass:
     def _forward(self, pool: Pool, items: torch.Tensor, n_positions: torch.Tensor) -> _Read:
         """States of every row; fills in the input items and the numbers of positions."""
         read, wanted = _Read(), self._wanted
-        same = wanted.positions and is_unscaled(self._model)
+        same = self._reads_in_one_forward()
         for rows in self._chunks(pool):
             batch = self._batch(pool, rows)
             product = last_states(self._model, batch, OFFSETS if same else (0,))
@@ -204,6 +214,11 @@ class CountingPass:
                 with self._paused(), unscaled(self._model):
                     read.positions.append((rows, last_states(self._model, batch, OFFSETS)))
         return read
+
+    def _reads_in_one_forward(self) -> bool:
+        """Whether the forward under evaluation shows the earlier positions of the unscaled model."""
+        pools = isinstance(self._model, POOLS_ITS_POSITIONS)
+        return self._wanted.positions and not pools and is_unscaled(self._model)
 
     def _chunks(self, pool: Pool) -> Iterator[torch.Tensor]:
         if self._trims:

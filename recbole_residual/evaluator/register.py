@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from recbole_residual.evaluator.collector import ResidualCollector, observing
 from recbole_residual.evaluator.evaluator import ResidualEvaluator
 from recbole_residual.evaluator.per_user import per_user_table, write_per_user
 
-_MARK = "_recbole_residual_registered"
+_ORIGINALS = "_recbole_residual_originals"
 _VALIDATES = "_recbole_residual_validates"
 
 
@@ -40,7 +41,7 @@ def register_metrics() -> None:
         metrics_dict.update(classes)
 
 
-def register() -> None:
+def register() -> Registration:
     """Make this package's metrics work in RecBole itself, ``run_recbole`` included.
 
     - The metrics are known by name (:func:`register_metrics`).
@@ -52,15 +53,45 @@ def register() -> None:
     - RecBole's test evaluation can read the checkpoint on torch >= 2.6, and what else newer
       libraries break in RecBole is mended (:mod:`recbole_residual.compat`).
 
-    A second call changes nothing.
+    A second call changes nothing. :func:`unregister`, or the end of a ``with`` block, takes the
+    changes of RecBole's Trainer back. This package's own Trainers need none of them.
+
+    Returns:
+        Registration: for ``with register(): ...``.
     """
     register_metrics()
     compat.mend_recbole()
-    if not hasattr(Trainer, _MARK):
-        setattr(Trainer, _MARK, True)
-        Trainer.__init__ = _with_own_collector(Trainer.__init__)
-        Trainer._valid_epoch = _with_tensorboard(Trainer._valid_epoch)
-        Trainer.evaluate = _with_observation(Trainer.evaluate)
+    if not hasattr(Trainer, _ORIGINALS):
+        changes = {
+            "__init__": _with_own_collector(Trainer.__init__),
+            "_valid_epoch": _with_tensorboard(Trainer._valid_epoch),
+            "evaluate": _with_observation(Trainer.evaluate),
+        }
+        setattr(
+            Trainer, _ORIGINALS, {name: (vars(Trainer)[name], new) for name, new in changes.items()}
+        )
+        for name, new in changes.items():
+            setattr(Trainer, name, new)
+    return Registration()
+
+
+def unregister() -> None:
+    """Give RecBole's Trainer its own methods back; where nothing is registered, do nothing.
+
+    A method that somebody else has replaced since is left to them.
+    """
+    for name, (original, changed) in getattr(Trainer, _ORIGINALS, {}).items():
+        if vars(Trainer)[name] is changed:
+            setattr(Trainer, name, original)
+    if hasattr(Trainer, _ORIGINALS):
+        delattr(Trainer, _ORIGINALS)
+
+
+class Registration(AbstractContextManager):
+    """What :func:`register` returns: as a context manager it ends the registration."""
+
+    def __exit__(self, *error: object) -> None:
+        unregister()
 
 
 def _with_own_collector(init: Callable[..., None]) -> Callable[..., None]:

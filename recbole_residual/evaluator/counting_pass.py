@@ -216,7 +216,7 @@ class CountingPass:
         return read
 
     def _reads_in_one_forward(self) -> bool:
-        """Whether the forward under evaluation shows the earlier positions of the unscaled model."""
+        """Whether the forward under evaluation is the unscaled model's, at every position."""
         pools = isinstance(self._model, POOLS_ITS_POSITIONS)
         return self._wanted.positions and not pools and is_unscaled(self._model)
 

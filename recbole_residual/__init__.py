@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from recbole_residual.diagnose.diagnosis import Diagnosis, diagnose
     from recbole_residual.diagnose.explanation import Explanation, explain
     from recbole_residual.diagnose.full_run import resume, run
-    from recbole_residual.evaluator.register import register
+    from recbole_residual.evaluator.registration import register
     from recbole_residual.model import (
         BERT4RecResidual,
         BSARec,
@@ -69,7 +69,7 @@ _HOMES = {
     "explain": "diagnose.explanation",
     "internals": "probe",
     "positions": "probe",
-    "register": "evaluator.register",
+    "register": "evaluator.registration",
     "register_model": "model",
     "reliance": "probe",
     "report": "report.page",

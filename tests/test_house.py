@@ -131,6 +131,7 @@ def test_no_function_shadows_a_module() -> None:
                 for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
                 if isinstance(node, ast.ImportFrom)
                 for name in node.names
+                if f"{node.module}.{name.name}" not in MODULES  # the module itself
             }
             hidden = {
                 name for name in public & siblings if f"{module_name(path)}.{name}" in MODULES

@@ -19,7 +19,7 @@ from recbole_residual.evaluator.mixing_ratio import MixingRatio
 from recbole_residual.evaluator.per_user import per_user_table, write_per_user
 from recbole_residual.evaluator.ranks import NaNScoreError
 from recbole_residual.evaluator.recovery_rate import RecoveryRate
-from recbole_residual.evaluator.register import register, register_metrics, unregister
+from recbole_residual.evaluator.registration import register, register_metrics, unregister
 
 __all__ = [
     "HRL2I",

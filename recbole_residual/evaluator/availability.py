@@ -115,7 +115,7 @@ def result_keys(config: Mapping[str, Any]) -> list[str]:
         config: with ``metrics``, ``topk`` and what else the metrics read.
 
     Example:
-        >>> from recbole_residual.evaluator.register import register_metrics
+        >>> from recbole_residual.evaluator.registration import register_metrics
         >>> register_metrics()
         >>> config = {"metrics": ["NDCG", "RecoveryRate"], "topk": [1, 5]}
         >>> result_keys({**config, "metric_decimal_place": 4})

@@ -99,7 +99,7 @@ def _fit_and_evaluate(
     result: dict[str, Any] = {
         "model": config["model"],
         "dataset": config["dataset"],
-        "best_valid_score": best_score,
+        "best_valid_score": best_score if best_result is not None else None,
         "valid_metric": config["valid_metric"],
         "valid_score_bigger": config["valid_metric_bigger"],
         "best_valid_result": best_result,

@@ -29,6 +29,7 @@ def check_conflicts(config: Mapping[str, Any], model_class: type, given: Mapping
         _check_heads,
         _check_loss,
         _check_negatives,
+        _check_privileged,
         _check_split,
         _check_seen,
         _check_columns,
@@ -126,6 +127,24 @@ def _check_negatives(
             f"train_neg_sample_args = {negatives!r} has no use with loss_type = "
             f"{config['loss_type']!r}, which scores every item or draws its own (num_negatives): "
             "leave it out, or set loss_type: BPR."
+        )
+
+
+def _check_privileged(
+    config: Mapping[str, Any], model_class: type, given: Mapping[str, Any]
+) -> None:
+    names = {ancestor.__name__ for ancestor in model_class.__mro__}
+    if "SASRecPSD" not in names or not config.get("psd_weight"):
+        return
+    if config["loss_positions"] == "last":
+        raise ConfigError(
+            "psd_weight above 0 needs the interactions after the target, which RecBole's samples "
+            "do not hold: set loss_positions: all, or psd_weight: 0."
+        )
+    if config.get("position") == "rotary":
+        raise ConfigError(
+            "psd_weight above 0 needs positions that are added to the items: set position: "
+            "learned or none, or psd_weight: 0."
         )
 
 

@@ -5,6 +5,7 @@ from recbole_residual.model.bsarec import BSARec, BSARecResidual
 from recbole_residual.model.duorec import DuoRec, DuoRecResidual
 from recbole_residual.model.gru4rec_residual import GRU4RecResidual
 from recbole_residual.model.registry import get_model, register_model
+from recbole_residual.model.sasrec_psd import SASRecPSD
 from recbole_residual.model.sasrec_residual import SASRecResidual
 from recbole_residual.model.sasrec_uniform import SASRecUniform
 
@@ -15,6 +16,7 @@ __all__ = [
     "DuoRec",
     "DuoRecResidual",
     "GRU4RecResidual",
+    "SASRecPSD",
     "SASRecResidual",
     "SASRecUniform",
     "get_model",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -45,8 +45,22 @@ def negative_list_field(item_list_field: str, neg_prefix: str) -> str:
     return f"{neg_prefix}{item_list_field}"
 
 
-def all_positions_loss(model: Any, interaction: Any) -> torch.Tensor:
-    """Next-item loss at every position of every sequence of a batch, the mean over positions.
+class PredictedStates(NamedTuple):
+    """The positions of a batch that have a target.
+
+    Attributes:
+        hidden: output representations, [T, D].
+        targets: item ids, [T].
+        index: where they are in the flattened batch, [T].
+    """
+
+    hidden: torch.Tensor
+    targets: torch.Tensor
+    index: torch.Tensor
+
+
+def predicted_states(model: Any, interaction: Any) -> PredictedStates:
+    """Run a model over whole sequences, by the fast forward where it computes the same.
 
     Args:
         model: a model of this package.
@@ -59,15 +73,36 @@ def all_positions_loss(model: Any, interaction: Any) -> torch.Tensor:
         hidden = packed_positions(model, item_seq, packing)
     else:
         hidden = packing.pack(model.all_positions(item_seq, item_seq_len).flatten(0, 1))
-    predicted = packing.index
-    if not bool((targets[predicted] > 0).all()):
-        hidden = hidden[targets[predicted] > 0]
-        predicted = predicted[targets[predicted] > 0]
+    index = packing.index
+    has_target = targets[index] > 0
+    if not bool(has_target.all()):
+        hidden, index = hidden[has_target], index[has_target]
+    return PredictedStates(hidden, targets[index], index)
+
+
+def next_item_loss(model: Any, interaction: Any, states: PredictedStates) -> torch.Tensor:
+    """The loss that ``loss_type`` names, the mean over positions.
+
+    Args:
+        model: a model of this package.
+        interaction: the batch, with the negatives of BPR.
+        states: what :func:`predicted_states` gave for it.
+    """
+    hidden, targets, index = states
     weight = item_vectors(model)
     if model.loss_type == "BPR":
         negatives = interaction[negative_list_field(model.ITEM_SEQ, model.neg_prefix)]
-        negatives = negatives.flatten(0, 1)[predicted]
-        return pairwise_loss(hidden, weight, targets[predicted], negatives)
+        return pairwise_loss(hidden, weight, targets, negatives.flatten(0, 1)[index])
     if model.sampled_loss is not None:
-        return model.sampled_loss(hidden, weight, targets[predicted])
-    return linear_cross_entropy(hidden, weight, targets[predicted], model.logits_chunk)
+        return model.sampled_loss(hidden, weight, targets)
+    return linear_cross_entropy(hidden, weight, targets, model.logits_chunk)
+
+
+def all_positions_loss(model: Any, interaction: Any) -> torch.Tensor:
+    """Next-item loss at every position of every sequence of a batch, the mean over positions.
+
+    Args:
+        model: a model of this package.
+        interaction: a batch of ``AllPositionsDataLoader``.
+    """
+    return next_item_loss(model, interaction, predicted_states(model, interaction))

@@ -26,6 +26,7 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
     ("BERT4RecResidual", SASREC),
     ("GRU4RecResidual", {"hidden_size": 16, "embedding_size": 16}),
     ("DuoRecResidual", SASREC),
+    ("SASRecPSD", SASREC),
     ("BSARecResidual", SASREC),
 ]
 SMALLEST = {
@@ -38,6 +39,8 @@ SMALLEST = {
 
 
 def positions_of(model: str) -> list[str]:
+    if model == "SASRecPSD":  # it needs what comes after the target
+        return ["all"]
     return ["all", "last"] if get_model(model).can_train_at_all_positions else ["last"]
 
 

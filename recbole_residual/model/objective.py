@@ -51,12 +51,12 @@ class PredictedStates(NamedTuple):
     Attributes:
         hidden: output representations, [T, D].
         targets: item ids, [T].
-        index: where they are in the flattened batch, [T].
+        flat_position: where they are in the flattened batch, [T].
     """
 
     hidden: torch.Tensor
     targets: torch.Tensor
-    index: torch.Tensor
+    flat_position: torch.Tensor
 
 
 def predicted_states(model: Any, interaction: Any) -> PredictedStates:
@@ -88,11 +88,11 @@ def next_item_loss(model: Any, interaction: Any, states: PredictedStates) -> tor
         interaction: the batch, with the negatives of BPR.
         states: what :func:`predicted_states` gave for it.
     """
-    hidden, targets, index = states
+    hidden, targets, flat_position = states
     weight = item_vectors(model)
     if model.loss_type == "BPR":
         negatives = interaction[negative_list_field(model.ITEM_SEQ, model.neg_prefix)]
-        return pairwise_loss(hidden, weight, targets, negatives.flatten(0, 1)[index])
+        return pairwise_loss(hidden, weight, targets, negatives.flatten(0, 1)[flat_position])
     if model.sampled_loss is not None:
         return model.sampled_loss(hidden, weight, targets)
     return linear_cross_entropy(hidden, weight, targets, model.logits_chunk)

@@ -173,7 +173,7 @@ class SASRecPSD(SASRecResidual):
         teacher = self.teach()
         with torch.no_grad():
             privileged = privileged_states(teacher, interaction[self.ITEM_SEQ])
-            privileged = privileged.flatten(0, 1)[states.index]
+            privileged = privileged.flatten(0, 1)[states.flat_position]
         return loss + self.psd_weight * self._divergence(states, privileged, item_vectors(teacher))
 
     def _divergence(

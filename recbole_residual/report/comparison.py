@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Union
 
 from recbole_residual.errors import ConfigError
+from recbole_residual.report.comparison_answer import tests_sentence
 from recbole_residual.report.labels import configurations, labelled
 from recbole_residual.report.page import Report
 from recbole_residual.report.record import PROGRAM, RunRecord
@@ -48,11 +50,14 @@ def compare(folders: Sequence[Union[str, os.PathLike[str]]]) -> Report:
         shlex.quote(str(record.folder)) for record in records
     )
     answer, *others = build_sections(records)
+    tests = paired_tests_section(groups, command)
+    *points, uncertain = answer.points
+    said = tests_sentence(tests.tables[0].frame)
     sections = [
-        answer,
+        replace(answer, points=[*points, said, uncertain]),
         side_by_side_section(records, command),
         over_seeds_section(groups, command),
-        paired_tests_section(groups, command),
+        tests,
         *others,
     ]
     subtitle = f"{len(records)} runs of {len(groups)} configurations"

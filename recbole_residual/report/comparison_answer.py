@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
+import pandas as pd
+
 from recbole_residual.report.answer import Quantity, quantities
 from recbole_residual.report.record import RunRecord
 
@@ -16,8 +18,7 @@ def comparison_sentences(records: Sequence[RunRecord]) -> list[str]:
         records: at least two runs, labelled.
     """
     numbers = {record.label: quantities(record) for record in records}
-    datasets = sorted({str(record.config["dataset"]) for record in records})
-    sentences = [f"{len(records)} runs on {', '.join(datasets)} side by side."]
+    sentences = []
     for short, says in (
         ("hrli", "The last input item is ranked first most often"),
         ("res", "The mixing ratio with the residual is highest"),
@@ -27,8 +28,28 @@ def comparison_sentences(records: Sequence[RunRecord]) -> list[str]:
         sentence = _extremes(numbers, short, says)
         if sentence:
             sentences.append(sentence)
-    sentences.append(_overlaps(numbers))
-    return sentences
+    return [*sentences, _overlaps(numbers)]
+
+
+def tests_sentence(tests: pd.DataFrame | None) -> str:
+    """What the paired tests say once they are corrected for their number.
+
+    Args:
+        tests: the table ``paired_tests``; None if there is none.
+    """
+    if tests is None:
+        return "No two configurations were tested against each other: see the paired tests."
+    p = tests["p (Wilcoxon), Holm"]
+    clear = tests[p < 0.05]
+    counted = f"Of {len(tests)} paired tests across users"
+    if clear.empty:
+        return f"{counted}, none is below 0.05 after Holm's correction."
+    strongest = clear.loc[clear["p (Wilcoxon), Holm"].idxmin()]
+    return (
+        f"{counted}, {len(clear)} {'is' if len(clear) == 1 else 'are'} below 0.05 after Holm's "
+        f"correction; the clearest: {strongest['metric']} of {strongest['a']} against "
+        f"{strongest['b']}, {strongest['difference']:+.4f}."
+    )
 
 
 def _known(numbers: dict[str, dict[str, Quantity]], short: str) -> dict[str, Quantity]:
@@ -45,6 +66,8 @@ def _extremes(numbers: dict[str, dict[str, Quantity]], short: str, says: str) ->
         return ""
     ordered = sorted(known, key=lambda label: known[label].value)
     least, most = ordered[0], ordered[-1]
+    if known[least].value == known[most].value:
+        return f"{known[least].name}: the same in all runs, {known[least]}."
     return f"{says} in {most}: {known[most]}; least in {least}: {known[least]}."
 
 
@@ -62,4 +85,4 @@ def _overlaps(numbers: dict[str, dict[str, Quantity]]) -> str:
             f"Uncertain: the intervals of the most and the least overlap for {'; '.join(unclear)} "
             "(paired tests below are sharper, where users are the same)."
         )
-    return "Whether a difference would hold for other users is tested below."
+    return "Uncertain: each run is one training; other seeds may give other numbers."

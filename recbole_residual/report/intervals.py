@@ -11,8 +11,11 @@ import pandas as pd
 ENDS = LOW, HIGH = "_low", "_high"
 """Ends of the names of two columns: the ends of the 95 % interval of the column before them."""
 
-_SHARES = re.compile(r"(hit|recall|hrli|hrl2i|recoveryrate|recovers)@\d+$")
-"""Columns that count sequences, so that Wilson's interval is theirs."""
+_SHARES = re.compile(
+    r"(?P<of>(?:test_|oracle_|unscaled_)?)"
+    r"(?P<metric>hit|recall|hrli|hrl2i|recoveryrate|recovers)@(?P<k>\d+)$"
+)
+"""Columns that count sequences of the test data, so that Wilson's interval is theirs."""
 
 _BASES = {"recoveryrate": "recoverybase", "recovers": "n_missed"}
 """Shares of fewer than all sequences, and the columns that hold of how many."""
@@ -37,10 +40,11 @@ def with_intervals(frame: pd.DataFrame, n_sequences: int | None) -> pd.DataFrame
     columns: dict[str, pd.Series] = {}
     for name in map(str, frame.columns):
         columns[name] = frame[name]
-        if not _SHARES.match(name) or has_interval(frame, name):
+        share = _SHARES.match(name)
+        if share is None or has_interval(frame, name):
             continue
-        metric, _, k = name.partition("@")
-        base = f"{_BASES[metric]}@{k}" if metric in _BASES else None
+        metric = share["metric"]
+        base = f"{share['of']}{_BASES[metric]}@{share['k']}" if metric in _BASES else None
         n = frame[base] if base in frame.columns else n_sequences if base is None else None
         if n is not None:
             low, high = share_interval(frame[name], n)

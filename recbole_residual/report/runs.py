@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from recbole_residual.report.intervals import doubt_notes
+from recbole_residual.report.intervals import doubt_notes, with_intervals
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
@@ -96,12 +96,13 @@ class Runs:
         """A table as a probe left it."""
         frame_of = partial(probe_frame, probe=probe, name=name)
         frame = self.joined(frame_of)
+        certain = self.joined(lambda record: _with_intervals(frame_of(record), record))
         return Table(
             name or probe,
             title,
             frame,
             self.probe_command(probe),
-            shown=None if frame is None or shown is None else shown(frame),
+            shown=None if certain is None or shown is None else shown(certain),
             notes=[
                 *self.notes(probe),
                 *self.absent(frame_of),
@@ -117,6 +118,10 @@ def probe_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.Da
     """A table of a probe; None if it was not run or has no rows."""
     frame = record.table(probe, name)
     return None if frame is None or frame.empty else frame
+
+
+def _with_intervals(frame: pd.DataFrame | None, record: RunRecord) -> pd.DataFrame | None:
+    return None if frame is None else with_intervals(frame, record.n_sequences("test"))
 
 
 def sweep_of(record: RunRecord) -> pd.DataFrame | None:

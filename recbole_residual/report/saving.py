@@ -20,6 +20,8 @@ INDEX = "index.csv"
 def save_figures(plots: Iterable[Plot], folder: Path) -> list[Path]:
     """Write every figure as PNG and PDF.
 
+    A figure whose PNG lies there already, byte for byte, is not written again.
+
     Args:
         plots: those without numbers are left out.
         folder: of the report.
@@ -29,11 +31,15 @@ def save_figures(plots: Iterable[Plot], folder: Path) -> list[Path]:
     """
     written = []
     for plot in plots:
-        if plot.draw is not None:
-            for kind, content in (("png", plot.png), ("pdf", plot.rendered("pdf"))):
-                written.append(folder / FIGURES / f"{plot.name}.{kind}")
-                with atomic_path(written[-1]) as part:
-                    part.write_bytes(content)
+        if plot.draw is None:
+            continue
+        png, pdf = (folder / FIGURES / f"{plot.name}.{kind}" for kind in ("png", "pdf"))
+        written += [png, pdf]
+        if pdf.is_file() and png.is_file() and png.read_bytes() == plot.png:
+            continue
+        for file, content in ((pdf, plot.rendered("pdf")), (png, plot.png)):
+            with atomic_path(file) as part:
+                part.write_bytes(content)
     return written
 
 

@@ -74,16 +74,17 @@ class Table:
         if self.frame is None:
             return f'<p class="missing">{html.escape(self.missing)}</p>'
         frame = self.visible
+        classes = [_numeric(frame, name) for name in frame.columns]
         head = "".join(
-            f'<th scope="col"{_numeric(frame, name)}>{html.escape(str(name))}</th>'
-            for name in frame.columns
+            f'<th scope="col"{kind}>{html.escape(str(name))}</th>'
+            for kind, name in zip(classes, frame.columns)
         )
         body = []
         for number, row in enumerate(self._cells(_small)):
             attribute = ' class="marked"' if number in self.marked else ""
             cells = "".join(
-                f"<td{_numeric(frame, name) or _long(cell)}>{html.escape(cell)}{interval}</td>"
-                for name, (cell, interval) in zip(frame.columns, row)
+                f"<td{kind or _long(cell)}>{html.escape(cell)}{interval}</td>"
+                for kind, (cell, interval) in zip(classes, row)
             )
             body.append(f"<tr{attribute}>{cells}</tr>")
         csv = self._all_shown.to_csv(index=False, lineterminator="\n")

@@ -140,3 +140,8 @@ def test_the_answer_of_several_runs(whole_run: Path, other_alpha: Path) -> None:
     (sentence,) = (point for point in points if "ranked first most often" in point)
     assert f"most often in {most}: " in sentence
     assert 4 <= len(points) <= 6
+    tests = page.tables["paired_tests"]
+    below = int((tests["p (Wilcoxon), Holm"] < 0.05).sum())
+    (said,) = (point for point in points if "paired tests across users" in point)
+    assert said.startswith(f"Of {len(tests)} paired tests")
+    assert ("none is below" if below == 0 else f", {below} ") in said

@@ -12,6 +12,8 @@ from recbole_residual.report.runs import Runs, chosen_alpha, oracle_alpha, sweep
 from recbole_residual.report.section import Section
 from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
+_CALLED = {"hit": "HR", "ndcg": "NDCG", "hrli": "HRLI", "recoveryrate": "RecoveryRate"}
+
 
 def alpha_section(runs: Runs) -> Section:
     """The sweep over alpha, and those by layer and around the feed-forward blocks if there are
@@ -129,11 +131,12 @@ def _chosen_rows(frame: pd.DataFrame) -> list[int]:
 
 def _short_grid(frame: pd.DataFrame) -> pd.DataFrame:
     k = main_k(list(frame.columns))
-    shown = [
-        name
-        for name in map(str, frame)
-        if name == "run"
-        or name.startswith(("alpha", "feed_forward"))
-        or name in (f"hit@{k}", f"ndcg@{k}", "hrli@1", "mixingratio_res", f"recoveryrate@{k}")
-    ]
-    return frame[shown]
+    kept = (f"hit@{k}", f"ndcg@{k}", "hrli@1", "mixingratio_res", f"recoveryrate@{k}")
+    names = {}
+    for name in map(str, frame):
+        if name == "run" or name.startswith(("alpha", "feed_forward")):
+            names[name] = name
+        elif name in kept:
+            metric, at, cutoff = name.partition("@")
+            names[name] = MIXING.get(name, f"{_CALLED.get(metric, metric)}{at}{cutoff}")
+    return renamed(frame, names)

@@ -34,7 +34,7 @@ def answer_section(runs: Runs) -> Section:
         (only,) = answers.values()
         sentences = only.sentences
     frame = _numbers(answers, runs.several)
-    table = Table("answer", "The numbers", frame, runs.result_command)
+    table = Table("answer", "The numbers", frame, runs.result_command, folded=runs.several)
     plot = _gauges(runs, answers)
     return Section("answer", "The answer", "", [table], [plot], points=sentences)
 

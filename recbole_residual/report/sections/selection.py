@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
+from recbole_residual.report.intervals import with_intervals
 from recbole_residual.report.metric_names import renamed
 from recbole_residual.report.plot import Plot, drawing
 from recbole_residual.report.record import RunRecord
@@ -69,7 +70,9 @@ def _selection_plots(runs: Runs, k: int, command: str, missing: str) -> list[Plo
 
 def _selection(record: RunRecord) -> pd.DataFrame | None:
     frame = probe_frame(record, "alpha_selection")
-    return None if frame is None or frame["alpha"].isna().all() else frame
+    if frame is None or frame["alpha"].isna().all():
+        return None
+    return with_intervals(frame, record.n_sequences("test"))
 
 
 def _test_sweep(record: RunRecord) -> pd.DataFrame | None:

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from recbole_residual.probe.alpha_sweep import AlphaSweep, sweep_alpha
     from recbole_residual.probe.by_position import PositionReading, positions
     from recbole_residual.probe.engine.setting import DEFAULT_ALPHAS
+    from recbole_residual.probe.faithfulness_check import (
+        Faithfulness,
+        FaithfulnessOptions,
+        faithfulness,
+    )
     from recbole_residual.probe.inside_model import Internals, internals
     from recbole_residual.probe.reliance_table import RelianceTable, reliance
     from recbole_residual.probe.result import ProbeResult
@@ -33,6 +38,8 @@ _HOME = {
     "AlphaChoice": "probe.alpha_selection",
     "AlphaSelection": "probe.alpha_selection",
     "AlphaSweep": "probe.alpha_sweep",
+    "Faithfulness": "probe.faithfulness_check",
+    "FaithfulnessOptions": "probe.faithfulness_check",
     "Internals": "probe.inside_model",
     "PositionReading": "probe.by_position",
     "ProbeDataError": "errors",
@@ -40,6 +47,7 @@ _HOME = {
     "RelianceTable": "probe.reliance_table",
     "ShuffleResult": "probe.shuffles",
     "choose_alpha": "probe.alpha_selection",
+    "faithfulness": "probe.faithfulness_check",
     "internals": "probe.inside_model",
     "positions": "probe.by_position",
     "reliance": "probe.reliance_table",
@@ -55,6 +63,8 @@ __all__ = [
     "AlphaChoice",
     "AlphaSelection",
     "AlphaSweep",
+    "Faithfulness",
+    "FaithfulnessOptions",
     "Internals",
     "PositionReading",
     "ProbeDataError",
@@ -62,6 +72,7 @@ __all__ = [
     "RelianceTable",
     "ShuffleResult",
     "choose_alpha",
+    "faithfulness",
     "internals",
     "positions",
     "reliance",

@@ -21,6 +21,7 @@ from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK, sweep_alpha
 from recbole_residual.probe.arguments import several
 from recbole_residual.probe.by_position import positions
 from recbole_residual.probe.engine.setting import ScalableResiduals
+from recbole_residual.probe.faithfulness_check import faithfulness
 from recbole_residual.probe.inside_model import internals
 from recbole_residual.probe.reliance_table import reliance
 from recbole_residual.probe.result import ProbeResult
@@ -112,6 +113,21 @@ def _positions(asked: _Asked) -> ProbeResult:
     )
 
 
+def _faithfulness(asked: _Asked) -> ProbeResult:
+    alphas = {asked.scalable.neutral_alpha}
+    chosen = asked.answered.get("alpha_selection")
+    choice = chosen.choice if isinstance(chosen, AlphaSelection) else None
+    if choice is not None and isinstance(choice.alpha, float):
+        alphas.add(choice.alpha)
+    return faithfulness(
+        asked.model,
+        asked.test_data,
+        k=asked.k,
+        alphas=sorted(alphas, reverse=True),
+        show_progress=asked.show_progress,
+    )
+
+
 def _reliance(asked: _Asked) -> ProbeResult:
     return reliance(asked.model, asked.test_data, k=asked.k, show_progress=asked.show_progress)
 
@@ -127,6 +143,7 @@ _RUN: dict[str, Callable[[_Asked], ProbeResult]] = {
     "alpha_selection": _alpha_selection,
     "shuffle": _shuffle,
     "positions": _positions,
+    "faithfulness": _faithfulness,
     "reliance": _reliance,
     "internals": _internals,
 }

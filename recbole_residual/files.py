@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
-from recbole_residual.errors import WriteError
+import yaml
+
+from recbole_residual.errors import CheckpointError, WriteError
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -90,3 +93,37 @@ def _remove(part: Path) -> None:
         part.unlink(missing_ok=True)
     except OSError:  # a disk that takes nothing back either; the first error is the one to tell
         return
+
+
+def read_json(path: PathLike) -> Any:
+    """The content of a json file that this package wrote into the folder of a run.
+
+    Raises:
+        CheckpointError: if somebody, or a broken disk, has changed it.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "result.json"
+        >>> write_text(path, '{"alpha": 0.3}')
+        >>> read_json(path)
+        {'alpha': 0.3}
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:  # no JSON, or no UTF-8
+        raise CheckpointError(f"{str(path)!r} is broken: {error}.") from error
+
+
+def read_yaml(path: PathLike) -> dict[str, Any]:
+    """The configuration that this package wrote into the folder of a run.
+
+    Raises:
+        CheckpointError: if it holds none any more.
+    """
+    try:
+        content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (ValueError, yaml.YAMLError) as error:
+        raise CheckpointError(f"{str(path)!r} is broken: {error}") from error
+    if not isinstance(content, dict):
+        raise CheckpointError(f"{str(path)!r} is broken: it holds no configuration.")
+    return content

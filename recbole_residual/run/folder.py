@@ -21,7 +21,15 @@ from recbole_residual.checkpoint.writing import BEST_FILE, RESUME_FILE
 from recbole_residual.config.keys import RESUME_KEYS
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import ConfigError
-from recbole_residual.files import CONFIG_FILE, LOG_FILE, RESULT_FILE, PathLike, write_text
+from recbole_residual.files import (
+    CONFIG_FILE,
+    LOG_FILE,
+    RESULT_FILE,
+    PathLike,
+    read_json,
+    read_yaml,
+    write_text,
+)
 
 _COLOR_CODE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -96,7 +104,7 @@ class RunFolder:
 
     def read_config(self) -> dict[str, Any]:
         """The resolved configuration of the run."""
-        return yaml.safe_load(self.config_file.read_text(encoding="utf-8"))
+        return read_yaml(self.config_file)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Save the result; NaN becomes null, as JSON has no other word for it."""
@@ -106,7 +114,7 @@ class RunFolder:
         """The result, or None if the run has not finished."""
         if not self.result_file.is_file():
             return None
-        result = json.loads(self.result_file.read_text(encoding="utf-8"))
+        result = read_json(self.result_file)
         if "run_folder" in result:
             result["run_folder"] = str(self.path)  # it may have been moved since
         return result

@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from recbole_residual.checkpoint.lock import LOCK_FILE
 from recbole_residual.errors import ConfigError
-from recbole_residual.files import write_text
+from recbole_residual.files import read_json, write_text
 from recbole_residual.run.folder import RunFolder
 
 FINISHED, STOPPED, FAILED = "finished", "stopped", "failed"
@@ -195,7 +195,7 @@ class TuneFolder:
 
     def read_manifest(self) -> Manifest:
         """What is planned."""
-        content = json.loads(self.manifest_file.read_text(encoding="utf-8"))
+        content = read_json(self.manifest_file)
         content["trials"] = [TrialDefinition(**trial) for trial in content["trials"]]
         return Manifest(**content)
 
@@ -227,4 +227,4 @@ def is_tune_folder(path: Union[str, os.PathLike[str]]) -> bool:
 def _read(path: Path) -> Any:
     if not path.is_file():
         return None
-    return json.loads(path.read_text(encoding="utf-8"))
+    return read_json(path)

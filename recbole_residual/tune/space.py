@@ -99,6 +99,10 @@ class Space:
             text = Path(path).read_text(encoding="utf-8")
         except OSError as error:
             raise SpaceError(f"space {str(path)!r} cannot be read: {error.strerror}.") from error
+        except UnicodeDecodeError as error:
+            raise SpaceError(
+                f"space {str(path)!r} is not UTF-8 text (byte {error.start}): save it as UTF-8."
+            ) from error
         try:
             if is_run_hyper(text):
                 return cls.of_run_hyper(text)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recbole_residual.errors import ConfigError
+from recbole_residual.errors import CheckpointError, ConfigError
 from recbole_residual.run.folder import RunFolder
 
 
@@ -66,3 +66,14 @@ def test_the_log_holds_what_was_said_without_colour_codes(tmp_path: Path) -> Non
     assert logging.getLogger().handlers == before
     with pytest.raises(ConfigError, match="state"), folder.logging("LOUD"):
         pass
+
+
+def test_a_file_that_somebody_broke_is_named(tmp_path: Path) -> None:
+    folder = RunFolder.create("SASRec", "ml-100k", str(tmp_path / "run"))
+    folder.result_file.write_text("{")
+    with pytest.raises(CheckpointError, match=r"result\.json' is broken"):
+        folder.read_result()
+    for text in ("a: [", "- 1", "\x00"):
+        folder.config_file.write_text(text)
+        with pytest.raises(CheckpointError, match=r"config\.yaml' is broken"):
+            folder.read_config()

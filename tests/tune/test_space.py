@@ -166,3 +166,9 @@ def test_whole_numbers_are_drawn_whole() -> None:
     drawn = {space.draw(np.random.default_rng(seed))["hidden_size"] for seed in range(20)}
     assert drawn <= {32, 64, 96, 128}
     assert all(type(size) is int for size in drawn)
+
+
+def test_a_space_in_another_encoding_is_one_message(tmp_path: Path) -> None:
+    (tmp_path / "space.yaml").write_bytes("# café\nspace:\n  n_layers: [1]\n".encode("latin-1"))
+    with pytest.raises(SpaceError, match="not UTF-8"):
+        Space.load(tmp_path / "space.yaml")

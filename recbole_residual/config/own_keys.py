@@ -180,6 +180,15 @@ _OF_MODELS = (
         page="models.md",
     ),
     Key(
+        "block",
+        Choice(optional=True, values=("post", "pre", "ligr")),
+        None,
+        "'ligr': gated residual blocks with SwiGLU. 'post' and 'pre' are those of norm, which "
+        "decides by default.",
+        models=("SASRecResidual",),
+        page="controls.md",
+    ),
+    Key(
         "attention_norm_p",
         Number(low=1),
         1.0,

@@ -73,10 +73,10 @@ def attention_parts(state: AttentionState) -> dict[str, torch.Tensor]:
     padding = nothing if state.padding is None else to_work(state.padding)
     before_norm = torch.stack(
         [
-            nn.functional.linear(mix(diagonal, values), weight),
-            nn.functional.linear(mix(weights - diagonal, values), weight),
+            state.gated(nn.functional.linear(mix(diagonal, values), weight)),
+            state.gated(nn.functional.linear(mix(weights - diagonal, values), weight)),
             state.alpha * x,
-            bias,
+            state.gated(bias),
             padding,
         ]
     )

@@ -20,7 +20,7 @@ from recbole_residual.decomposition.states import (
 )
 from recbole_residual.errors import ModelError, TrainingModeError
 from recbole_residual.model.architecture.layers import Layer
-from recbole_residual.model.architecture.stream import carries_stream, residual_of
+from recbole_residual.model.architecture.stream import BRANCH_GATE, carries_stream, residual_of
 from recbole_residual.model.architecture.wrappers import hookable
 from recbole_residual.model.residual import residual_factor
 
@@ -49,7 +49,8 @@ class _Tap:
             block.register_forward_pre_hook(self._start),
             block.LayerNorm.register_forward_hook(self._finish),
         ]
-        for name in names:
+        gates = (BRANCH_GATE,) if hasattr(block, BRANCH_GATE) else ()
+        for name in (*names, *gates):
             module = getattr(block, name)
             self._handles.append(module.register_forward_hook(self._keep(name)))
 
@@ -118,6 +119,9 @@ class _AttentionTap(_Tap):
             outputs["dense"],
             outputs["z"],
         )
+        gate = outputs.get(BRANCH_GATE)
+        if gate is not None:
+            branch = branch * gate
         padding = None
         if not self._kind.masks_padding:
             weights = weights * mask[:, None, None, :]
@@ -141,6 +145,7 @@ class _AttentionTap(_Tap):
                 x=outputs["x"],
                 h=outputs["h"],
                 alpha=residual_factor(self.block),
+                gate=gate,
             )
         )
 
@@ -157,15 +162,17 @@ class _FeedForwardTap(_Tap):
         super().__init__(block, "dense_2")
 
     def report(self, outputs: _Outputs) -> None:
+        branch, gate = outputs["dense_2"], outputs.get(BRANCH_GATE)
         self._sink(
             FeedForwardState(
                 dense=self.block.dense_2,
                 norm=self.block.LayerNorm,
                 mask=self._mask(),
-                branch=outputs["dense_2"],
+                branch=branch if gate is None else branch * gate,
                 z=outputs["z"],
                 alpha=residual_factor(self.block),
                 carries_stream=carries_stream(self.block),
+                gate=gate,
             )
         )
 

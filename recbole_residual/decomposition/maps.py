@@ -64,6 +64,8 @@ def contribution_map(state: AttentionState) -> torch.Tensor:
         torch.Tensor: row i takes from column j, 0 at padding, [B, L, L].
     """
     n_batch, n_heads, length, _ = state.weights.shape
+    if state.gate is not None:
+        return _gated_map(state)
     triangles = _triangles(state).unsqueeze(-2)  # [k, h, B, 1, L]
     scale = state.mask * state.inverse_sigma
     norms = triangles.new_empty(n_batch, length, length)
@@ -83,13 +85,34 @@ def contribution_map(state: AttentionState) -> torch.Tensor:
     return norms.masked_fill_(~state.mask.unsqueeze(1), 0)
 
 
+def _gated_map(state: AttentionState) -> torch.Tensor:
+    """The same of a block whose branch is gated: the gate of each query stands between the head
+    vectors and the norm, so every vector is made, some queries at a time."""
+    n_batch, n_heads, length, _ = state.weights.shape
+    n_dim = state.z.shape[-1]
+    output = to_work(state.dense.weight).t().unflatten(0, (n_heads, -1))  # [H, D / H, D]
+    values = to_work(state.values).unflatten(-1, (n_heads, -1))
+    vectors = torch.einsum("bjhw,hwd->bhjd", values, output)
+    gate, scale = to_work(state.gate), state.mask * state.inverse_sigma
+    norms = vectors.new_empty(n_batch, length, length)
+    step = max(1, _CELLS.get(norms.device.type, _CELLS_ELSEWHERE) // (length * n_dim))
+    for row in range(n_batch):
+        for start in range(0, length, step):
+            some = slice(start, start + step)
+            taken = torch.einsum("hij,hjd->ijd", to_work(state.weights[row, :, some]), vectors[row])
+            norms[row, some] = gained_norm(taken * gate[row, some, None], state.norm)
+    norms *= scale.unsqueeze(-1)
+    norms.diagonal(dim1=-2, dim2=-1).copy_(gained_norm(_kept(state), state.norm) * scale)
+    return norms.masked_fill_(~state.mask.unsqueeze(1), 0)
+
+
 def _kept(state: AttentionState) -> torch.Tensor:
     """``a_ii + alpha x_i``, [B, L, D]."""
     n_heads = state.own_weight.shape[1]
     values = to_work(state.values).unflatten(-1, (n_heads, -1))
     own = (values * to_work(state.own_weight).transpose(1, 2).unsqueeze(-1)).flatten(-2)
     residual = to_work(state.z) - to_work(state.branch)
-    return residual + nn.functional.linear(own, to_work(state.dense.weight))
+    return residual + state.gated(nn.functional.linear(own, to_work(state.dense.weight)))
 
 
 @torch.no_grad()

@@ -87,6 +87,7 @@ def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tens
     values, context, branch, z = (
         tensor.reshape(-1, n_dim) for tensor in (state.values, state.context, state.branch, state.z)
     )
+    gate = None if state.gate is None else state.gate.reshape(-1, n_dim)
     own_weight = state.own_weight.transpose(1, 2).reshape(len(z), -1, 1)
     heads = (-1, own_weight.shape[1], n_dim // own_weight.shape[1])
     dense, norm = state.dense, state.norm
@@ -103,6 +104,8 @@ def attention_ratios(state: AttentionState, stages: Sequence[str]) -> torch.Tens
         )
         mixing = nn.functional.linear(others.view(-1, n_dim), weight)
         not_own = mixing if bias is None else mixing + bias
+        if gate is not None:
+            mixing, not_own = mixing * rows(gate), not_own * rows(gate)
         own = rows(z) - not_own
         mixing_norm = torch.linalg.vector_norm(mixing, dim=-1)
         for index, stage in enumerate(stages):
@@ -135,8 +138,10 @@ def head_ratios(state: AttentionState) -> torch.Tensor:
         for tensor in (state.values, state.context)
     )
     own = own * own_weight
-    mixing = torch.linalg.vector_norm(torch.matmul(context - own, output[:, None]), dim=-1)
-    preserving = torch.linalg.vector_norm(torch.matmul(own, output[:, None]), dim=-1)
+    mixing, preserving = (
+        torch.linalg.vector_norm(state.gated(torch.matmul(vectors, output[:, None])), dim=-1)
+        for vectors in (context - own, own)
+    )
     return mixing_ratio(mixing, preserving) * state.mask
 
 
@@ -157,12 +162,14 @@ def feed_forward_ratios(state: FeedForwardState, stages: Sequence[str]) -> torch
     n_batch, n_positions, n_dim = state.z.shape
     branch, z = state.branch.reshape(-1, n_dim), state.z.reshape(-1, n_dim)
     dense, norm = state.dense, state.norm
+    gate = None if state.gate is None else state.gate.reshape(-1, n_dim)
     ratios = to_work(z[:0]).new_zeros(len(stages), len(z))
     for rows in _row_chunks(state.mask):
         written = rows(branch)
         kept = rows(z) - written
         if dense.bias is not None:
-            written = written - to_work(dense.bias)
+            bias = to_work(dense.bias)
+            written = written - (bias if gate is None else bias * rows(gate))
         if "ffn" in stages:
             ratios[stages.index("ffn"), rows.where] = mixing_ratio(
                 torch.linalg.vector_norm(written, dim=-1), torch.linalg.vector_norm(kept, dim=-1)

@@ -198,9 +198,11 @@ def _split(
     n_heads = attention.weights.shape[1]
     weights = to_work(attention.weights[rows, :, last])  # [B, H, L]
     values = to_work(attention.values).unflatten(-1, (n_heads, -1))
-    query = torch.matmul(before, to_work(attention.dense.weight)).unflatten(-1, (n_heads, -1))
+    # before the gate of the block's branch, if it has one
+    branch = before if attention.gate is None else before * at_last(attention.gate).unsqueeze(1)
+    query = torch.matmul(branch, to_work(attention.dense.weight)).unflatten(-1, (n_heads, -1))
     biases = (
-        _dot(attention.dense.bias, before)
+        _dot(attention.dense.bias, branch)
         + _dot(norm_bias, through)
         + _dot(feed_forward.norm.bias, items)
     )

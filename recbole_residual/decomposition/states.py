@@ -29,6 +29,8 @@ class AttentionState:
             [B, L, D].
         h: what LayerNorm gives, [B, L, D].
         alpha: residual factor in force.
+        gate: what multiplies everything that the block adds to its residual (``branch`` holds it
+            already); None for no gate, [B, L, D].
     """
 
     dense: nn.Linear
@@ -44,6 +46,11 @@ class AttentionState:
     x: torch.Tensor
     h: torch.Tensor
     alpha: float
+    gate: torch.Tensor | None = None
+
+    def gated(self, added: torch.Tensor) -> torch.Tensor:
+        """What reaches the residual of something that the output layer gives, [..., B, L, D]."""
+        return added if self.gate is None else added * to_work(self.gate)
 
     @property
     def inverse_sigma(self) -> torch.Tensor:
@@ -74,6 +81,7 @@ class AttentionState:
             padding=None if self.padding is None else kept(self.padding),
             x=kept(self.x),
             h=kept(self.h),
+            gate=None if self.gate is None else kept(self.gate),
         )
 
 
@@ -90,6 +98,7 @@ class FeedForwardState:
         alpha: residual factor in force.
         carries_stream: whether its residual carries the sum before the LayerNorm of the attention
             block (a pre-LN model), and not what comes out of it.
+        gate: what multiplies the branch (``branch`` holds it already); None for none, [B, L, D].
     """
 
     dense: nn.Linear
@@ -99,6 +108,7 @@ class FeedForwardState:
     z: torch.Tensor
     alpha: float
     carries_stream: bool
+    gate: torch.Tensor | None = None
 
 
 def to_work(tensor: torch.Tensor) -> torch.Tensor:

@@ -18,10 +18,14 @@ from torch.utils.hooks import RemovableHandle
 from recbole_residual.model import controls
 from recbole_residual.model.architecture.blocks import attention_blocks
 from recbole_residual.model.base import ResidualMixin
+from recbole_residual.model.ligr import apply_ligr
 from recbole_residual.model.mass_attention import apply_attention_norm, norm_order
 from recbole_residual.model.registry import register_model
 from recbole_residual.model.sampled_loss import SAMPLED_LOSSES, ParentConfig, SampledLoss
 from recbole_residual.model.switches import hook_uniform_attention
+
+BLOCK = (*controls.NORM, "ligr")
+"""Values of the config key ``block``."""
 
 
 @register_model
@@ -41,6 +45,8 @@ class SASRecResidual(ResidualMixin, SASRec):
         position: ``learned``, ``none`` or ``rotary``, in training and at inference.
         norm: ``post`` or ``pre`` (see :class:`~recbole_residual.model.controls.PreNorm`), in
             training and at inference.
+        block: ``ligr`` for gated residual blocks (see :mod:`~recbole_residual.model.ligr`);
+            ``post`` and ``pre`` are those of ``norm``, which decides by default.
         attention_norm_p: 1 is softmax; more lets repeated evidence grow the output of attention
             (see :mod:`~recbole_residual.model.mass_attention`), in training and at inference.
         loss_type: ``CE``, ``BPR``, ``SSM`` or ``gBCE``
@@ -63,7 +69,12 @@ class SASRecResidual(ResidualMixin, SASRec):
             self.sampled_loss = SampledLoss(config, dataset, self.n_items, self.ITEM_ID)
         self._uniform: list[RemovableHandle] = []
         controls.apply_position(self, config["position"])
-        controls.apply_norm(self, config["norm"])
+        norm = controls.check_choice("norm", config["norm"], controls.NORM)
+        self.block = controls.check_choice("block", config["block"] or norm, BLOCK)
+        if self.block == "ligr":
+            apply_ligr(self)
+        else:
+            controls.apply_norm(self, self.block)
         order = config["attention_norm_p"]
         apply_attention_norm(self, 1 if order is None else order)
         residual = controls.check_choice("residual", config["residual"], controls.RESIDUAL)

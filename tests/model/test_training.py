@@ -27,6 +27,7 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
     ("GRU4RecResidual", {"hidden_size": 16, "embedding_size": 16}),
     ("DuoRecResidual", SASREC),
     ("SASRecPSD", SASREC),
+    ("SASRecResidual", {**SASREC, "block": "ligr"}),
     ("BSARecResidual", SASREC),
 ]
 SMALLEST = {

@@ -15,6 +15,10 @@ RESIDUAL_WEIGHT = "_residual_weight"
 """Attribute of a block whose residual carries a learned multiple of the rest; see
 :func:`set_residual_weight`."""
 
+BRANCH_GATE = "branch_gate"
+"""Submodule of a block whose branch is multiplied by a gate; see
+:mod:`~recbole_residual.model.ligr`."""
+
 
 class Stream(Protocol):
     """Holds the tensor that a block's residual carries."""
@@ -58,6 +62,13 @@ def carries_stream(block: nn.Module) -> bool:
     return RESIDUAL_STREAM in vars(block)
 
 
+def stream_of(block: nn.Module) -> torch.Tensor:
+    """The stream that the residual of ``block`` carries now, [B, L, D]."""
+    stream: Stream = vars(block)[RESIDUAL_STREAM]
+    assert stream.stream is not None
+    return stream.stream
+
+
 def residual_of(block: nn.Module, block_input: torch.Tensor) -> torch.Tensor:
     """What the residual of ``block`` carries, before ``alpha``. To be asked when the block begins.
 
@@ -69,10 +80,5 @@ def residual_of(block: nn.Module, block_input: torch.Tensor) -> torch.Tensor:
         torch.Tensor: its input, or the stream it was given by :func:`set_residual_stream`, times
         the learned multiple if there is one, [B, L, D].
     """
-    stream: Stream | None = vars(block).get(RESIDUAL_STREAM)
-    if stream is None:
-        carried = block_input
-    else:
-        assert stream.stream is not None
-        carried = stream.stream
+    carried = stream_of(block) if carries_stream(block) else block_input
     return weighted(block, carried)

@@ -65,7 +65,7 @@ def contribution_map(state: AttentionState) -> torch.Tensor:
     """
     n_batch, n_heads, length, _ = state.weights.shape
     if state.gate is not None:
-        return _gated_map(state)
+        return _gated_map(state, to_work(state.gate))
     triangles = _triangles(state).unsqueeze(-2)  # [k, h, B, 1, L]
     scale = state.mask * state.inverse_sigma
     norms = triangles.new_empty(n_batch, length, length)
@@ -85,7 +85,7 @@ def contribution_map(state: AttentionState) -> torch.Tensor:
     return norms.masked_fill_(~state.mask.unsqueeze(1), 0)
 
 
-def _gated_map(state: AttentionState) -> torch.Tensor:
+def _gated_map(state: AttentionState, gate: torch.Tensor) -> torch.Tensor:
     """The same of a block whose branch is gated: the gate of each query stands between the head
     vectors and the norm, so every vector is made, some queries at a time."""
     n_batch, n_heads, length, _ = state.weights.shape
@@ -93,7 +93,7 @@ def _gated_map(state: AttentionState) -> torch.Tensor:
     output = to_work(state.dense.weight).t().unflatten(0, (n_heads, -1))  # [H, D / H, D]
     values = to_work(state.values).unflatten(-1, (n_heads, -1))
     vectors = torch.einsum("bjhw,hwd->bhjd", values, output)
-    gate, scale = to_work(state.gate), state.mask * state.inverse_sigma
+    scale = state.mask * state.inverse_sigma
     norms = vectors.new_empty(n_batch, length, length)
     step = max(1, _CELLS.get(norms.device.type, _CELLS_ELSEWHERE) // (length * n_dim))
     for row in range(n_batch):

@@ -73,15 +73,16 @@ def apply_ligr(model: Any) -> None:
     Args:
         model: a model with RecBole's SASRec architecture, just built.
     """
-    for block in (*attention_blocks(model), *feed_forward_blocks(model)):
+    feed_forwards: list[Any] = [*feed_forward_blocks(model)]
+    for block in (*attention_blocks(model), *feed_forwards):
         block.add_module(BRANCH_GATE, BranchGate(model.hidden_size))
         # before the hooks of PreNorm, which keep what this one returns
         branch_end(block).register_forward_hook(_Gated(block))
-    for feed_forward in feed_forward_blocks(model):
+    for feed_forward in feed_forwards:
         feed_forward.dense_1 = nn.Linear(model.hidden_size, 2 * model.inner_size)
         feed_forward.intermediate_act_fn = swiglu
-    for block in (*attention_blocks(model), *feed_forward_blocks(model)):
+    for block in (*attention_blocks(model), *feed_forwards):
         getattr(block, BRANCH_GATE).apply(model._init_weights)
-    for feed_forward in feed_forward_blocks(model):
+    for feed_forward in feed_forwards:
         feed_forward.dense_1.apply(model._init_weights)
     apply_norm(model, "pre")

@@ -16,12 +16,15 @@ from matplotlib.colors import to_hex
 from recbole_residual.report.comparison import compare
 from recbole_residual.report.figures import (
     alpha_curves,
+    deletion_and_insertion,
     fonts,
     heatmaps,
     hrli_against_accuracy,
     outcome_against_epsilon,
     position_bars,
+    ratios_by_stage,
     recovery_against_accuracy,
+    reliance_curve,
 )
 from recbole_residual.report.figures.style import OKABE_ITO, rendered
 from recbole_residual.report.page import report
@@ -260,3 +263,58 @@ def test_nothing_is_cut_off_and_nothing_overlaps(runs: int) -> None:
                 assert box.y0 >= legend.get_window_extent().y1 - 1
         if len(boxes) == 2:
             assert boxes[0].x1 <= boxes[1].x0
+
+
+def with_ends(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """The same with an interval of 0.1 to both sides."""
+    return frame.assign(
+        **{f"{name}_low": frame[name] - 0.1 for name in names},
+        **{f"{name}_high": frame[name] + 0.1 for name in names},
+    )
+
+
+def test_attributions_are_drawn_by_what_follows_their_order() -> None:
+    table = pd.DataFrame(
+        {
+            "attribution": ["attention"] * 2 + ["recency"] * 2,
+            "n_items": [0, 1] * 2,
+            "deletion": [0.0, 0.5, 0.0, 0.9],
+            "insertion": [0.0, 0.4, 0.0, 0.8],
+        }
+    )
+    left, right = deletion_and_insertion(with_ends(table, "deletion", "insertion")).get_axes()
+    assert list(lines(left)) == ["attention", "recency"]
+    assert list(lines(left)["recency"].get_ydata()) == [0.0, 0.9]
+    assert list(lines(right)["attention"].get_ydata()) == [0.0, 0.4]
+    (band, _) = left.collections
+    assert band.get_datalim(left.transData).y1 == pytest.approx(0.6)
+    assert not deletion_and_insertion(table).get_axes()[0].collections
+
+
+def test_the_reliance_curve_begins_at_the_last_item() -> None:
+    table = pd.DataFrame(
+        {"from_end": [0, 1], "ndcg@10_fall": [0.3, 0.1], "log_probability_fall": [2.0, 1.0]}
+    )
+    figure = reliance_curve({"alpha = 1": table}, "ndcg@10_fall", "fall of NDCG@10")
+    left, right = figure.get_axes()
+    np.testing.assert_array_equal(lines(left)["alpha = 1"].get_xydata(), [[0, 0.3], [1, 0.1]])
+    np.testing.assert_array_equal(lines(right)["alpha = 1"].get_xydata(), [[0, 2], [1, 1]])
+    assert left.get_ylabel() == "fall of NDCG@10"
+
+
+def test_whiskers_of_shares_stay_between_0_and_1() -> None:
+    table = pd.DataFrame(
+        {
+            "layer": ["all"] * 2,
+            "position": ["all"] * 2,
+            "stage": ["attn", "res"],
+            "mean": [0.95, 0.05],
+            "std": [0.3, 0.2],
+        }
+    )
+    (axes,) = ratios_by_stage({"a": table}).get_axes()
+    ends = np.concatenate([line[:, 1] for line in axes.collections[0].get_segments()])
+    assert ends.tolist() == pytest.approx([0.65, 1.0, 0.0, 0.25])
+    (axes,) = ratios_by_stage({"a": with_ends(table, "mean")}).get_axes()
+    ends = np.concatenate([line[:, 1] for line in axes.collections[0].get_segments()])
+    assert ends.tolist() == pytest.approx([0.85, 1.0, 0.0, 0.15])

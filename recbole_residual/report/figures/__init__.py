@@ -2,6 +2,7 @@
 
 # This one first: it imports matplotlib quietly.
 from recbole_residual.report.figures import _start  # noqa: F401
+from recbole_residual.report.figures.ablation import deletion_and_insertion, reliance_curve
 from recbole_residual.report.figures.alpha import alpha_curves, hrli_against_accuracy
 from recbole_residual.report.figures.bars import (
     position_bars,
@@ -17,6 +18,7 @@ from recbole_residual.report.figures.selection import (
 
 __all__ = [
     "alpha_curves",
+    "deletion_and_insertion",
     "heatmaps",
     "hrli_against_accuracy",
     "outcome_against_epsilon",
@@ -24,5 +26,6 @@ __all__ = [
     "rank_distribution",
     "ratios_by_stage",
     "recovery_against_accuracy",
+    "reliance_curve",
     "shuffle_bars",
 ]

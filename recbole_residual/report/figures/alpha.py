@@ -9,7 +9,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from recbole_residual.report.figures.style import STAGE_NAMES, Series, figure_with, legend, looks
+from recbole_residual.report.figures.style import (
+    STAGE_NAMES,
+    Series,
+    band,
+    figure_with,
+    legend,
+    looks,
+)
 
 
 def alpha_curves(sweeps: Series, last: str) -> Figure:
@@ -22,22 +29,21 @@ def alpha_curves(sweeps: Series, last: str) -> Figure:
     with figure_with(2, texts=sweeps) as (figure, (left, right)):
         if len(sweeps) == 1:
             (sweep,) = sweeps.values()
-            lines = {
-                name: sweep[f"mixingratio_{stage}"]
-                for stage, name in STAGE_NAMES.items()
-                if f"mixingratio_{stage}" in sweep
-            }
-            if "mixingratio_res_last" in sweep:
-                lines[f"with residual, {last} position"] = sweep["mixingratio_res_last"]
-            for look, (label, values) in zip(looks(), lines.items()):
-                left.plot(sweep["alpha"], values, label=label, **look)
+            lines = {f"mixingratio_{stage}": name for stage, name in STAGE_NAMES.items()}
+            lines["mixingratio_res_last"] = f"with residual, {last} position"
+            drawn = [(name, label) for name, label in lines.items() if name in sweep]
+            for look, (name, label) in zip(looks(), drawn):
+                left.plot(sweep["alpha"], sweep[name], label=label, **look)
+                band(left, sweep, "alpha", name, look["color"])
             right.plot(sweep["alpha"], sweep["hrli@1"], **next(looks()))
+            band(right, sweep, "alpha", "hrli@1", next(looks())["color"])
             left.set_ylabel("mixing ratio")
         else:
             for look, (label, sweep) in zip(looks(), sweeps.items()):
                 stage = "res" if "mixingratio_res" in sweep else "gate"
                 left.plot(sweep["alpha"], sweep[f"mixingratio_{stage}"], label=label, **look)
                 right.plot(sweep["alpha"], sweep["hrli@1"], **look)
+                band(right, sweep, "alpha", "hrli@1", look["color"])
             left.set_ylabel("mixing ratio (res, or gate)")
         right.set_ylabel("HRLI@1")
         right.set_ylim(bottom=0)

@@ -20,6 +20,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from recbole_residual.report.figures.fonts import families_for
+from recbole_residual.report.intervals import HIGH, LOW, has_interval
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -132,6 +133,13 @@ def looks() -> Iterator[dict[str, Any]]:
     """A colour, a marker and a line style for each series in turn."""
     for color, marker, line in cycle(zip(OKABE_ITO, MARKERS, LINES)):
         yield {"color": color, "marker": marker, "linestyle": line}
+
+
+def band(axes: Any, frame: pd.DataFrame, x: str, y: str, color: str) -> None:
+    """The 95 % interval of a line, if the table has one."""
+    if has_interval(frame, y):
+        low, high = frame[y + LOW], frame[y + HIGH]
+        axes.fill_between(frame[x], low, high, color=color, alpha=0.15, linewidth=0)
 
 
 def legend(axes: Any, figure: Figure, most_columns: int = 4) -> None:

@@ -12,12 +12,14 @@ from recbole_residual.report.sections.alpha_sweep import alpha_section
 from recbole_residual.report.sections.answer import answer_section
 from recbole_residual.report.sections.configuration import configuration_section
 from recbole_residual.report.sections.dataset import dataset_section
+from recbole_residual.report.sections.faithfulness import faithfulness_section
 from recbole_residual.report.sections.last_item import last_item_section
 from recbole_residual.report.sections.maps import maps_section
 from recbole_residual.report.sections.mixing import mixing_section
 from recbole_residual.report.sections.papers import papers_section
 from recbole_residual.report.sections.positions import positions_section
 from recbole_residual.report.sections.reliance import reliance_section
+from recbole_residual.report.sections.reliance_curve import reliance_curve_section
 from recbole_residual.report.sections.selection import selection_section
 from recbole_residual.report.sections.shuffles import shuffles_section
 
@@ -33,6 +35,8 @@ SECTIONS = (
     positions_section,
     shuffles_section,
     reliance_section,
+    reliance_curve_section,
+    faithfulness_section,
     papers_section,
     configuration_section,
 )

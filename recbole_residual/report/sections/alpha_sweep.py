@@ -61,7 +61,8 @@ def _sweep_plots(runs: Runs, missing: str) -> list[Plot]:
         Plot(
             "alpha_curves",
             "Alpha against mixing ratio and HRLI@1",
-            "In the papers, turning the residual down raises the mixing ratio and lowers HRLI.",
+            "In the papers, turning the residual down raises the mixing ratio and lowers HRLI. "
+            "Bands: 95 % interval.",
             command,
             drawing("alpha_curves", sweeps, runs.last) if sweeps else None,
             missing,
@@ -80,7 +81,9 @@ def _sweep_plots(runs: Runs, missing: str) -> list[Plot]:
 def _scaled_sweep(record: RunRecord) -> pd.DataFrame | None:
     """The sweep of a run if there is something to scale."""
     frame = sweep_of(record)
-    return None if frame is None or "alpha" not in frame else frame
+    if frame is None or "alpha" not in frame:
+        return None
+    return with_intervals(frame, record.n_sequences("test"))
 
 
 def _marked_sweep(record: RunRecord) -> pd.DataFrame | None:

@@ -57,3 +57,14 @@ def ratio_sums(ratios: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
         [0.5, 0.5]
     """
     return ratios.double().flatten(-2) @ groups.flatten(0, 1)
+
+
+def row_sums(ratios: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
+    """The same sums for each row alone, float64, [..., B, n_groups].
+
+    Example:
+        >>> mask = torch.tensor([[True, True, False]])
+        >>> row_sums(torch.tensor([[0.0, 0.5, 0.0]]), all_and_last(mask)).tolist()
+        [[0.5, 0.5]]
+    """
+    return torch.matmul(ratios.double().unsqueeze(-2), groups).squeeze(-2)

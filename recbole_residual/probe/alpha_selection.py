@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, ClassVar, Union
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -132,6 +133,8 @@ class AlphaSelection(ProbeResult):
         choice: the choice at the epsilon asked for.
         valid_sweep: the sweep it was made from.
         test_sweep: the sweep on the test data, read after every choice was made.
+        chosen: how often each alpha is chosen over bootstrap samples of the validation sequences:
+            columns ``epsilon``, ``alpha``, ``share``, the most frequent first.
     """
 
     name: ClassVar[str] = "alpha_selection"
@@ -139,6 +142,7 @@ class AlphaSelection(ProbeResult):
     choice: AlphaChoice | None = None
     valid_sweep: AlphaSweep | None = None
     test_sweep: AlphaSweep | None = None
+    chosen: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def short_frame(self) -> pd.DataFrame:
         """Epsilon, the two alphas, and HR and RecoveryRate of each."""
@@ -158,6 +162,8 @@ class AlphaSelection(ProbeResult):
         for name, sweep in (("valid", self.valid_sweep), ("test", self.test_sweep)):
             if sweep is not None:
                 tables[f"{self.name}_{name}_sweep"] = sweep.frame
+        if len(self.chosen):
+            tables[f"{self.name}_bootstrap"] = self.chosen
         return tables
 
 
@@ -225,7 +231,41 @@ def choose_alpha(
         choice=choice,
         valid_sweep=valid_sweep,
         test_sweep=test_sweep,
+        chosen=choices_over_samples(valid_sweep, values, k),
     )
+
+
+def choices_over_samples(sweep: AlphaSweep, epsilons: Sequence[float], k: int) -> pd.DataFrame:
+    """How often the rule of :func:`select_alpha` chooses each alpha over bootstrap samples.
+
+    Args:
+        sweep: on validation data.
+        epsilons: the rule is applied with each.
+        k: the cut-off.
+
+    Returns:
+        Columns ``epsilon``, ``alpha``, ``share``; empty for a sweep that holds no sequences.
+    """
+    unscaled, feed_forward = sweep.unscaled, sweep.residual == "feed_forward"
+    has_base = sweep.intervals is not None and f"recoveryrate@{k}" in sweep.intervals.rows[0]
+    if unscaled is None or sweep.intervals is None or not has_base:
+        return pd.DataFrame()
+    hit, rate = (sweep.intervals.samples(f"{name}@{k}") for name in ("hit", "recoveryrate"))
+    distance = np.array([sweep.distance(setting) for setting in sweep.settings])
+    cells = [_cell(s.feed_forward if feed_forward else s.alpha) for s in sweep.settings]
+    order = np.argsort(distance, kind="stable")  # the nearest to 1 first
+    rows = []
+    for epsilon in epsilons:
+        feasible = hit >= (1 - epsilon) * hit[:, unscaled, None] - _ROUNDING
+        usable = np.where(feasible & ~np.isnan(rate), rate, -1.0)
+        chosen = order[np.argmax(usable[:, order], axis=1)]
+        chosen = np.where(np.isnan(rate[:, unscaled]), unscaled, chosen)
+        times = np.bincount(chosen, minlength=len(cells))
+        for index in np.argsort(-times, kind="stable"):
+            if times[index]:
+                row = {"epsilon": epsilon, "alpha": cells[index]}
+                rows.append({**row, "share": times[index] / len(chosen)})
+    return pd.DataFrame(rows)
 
 
 def _notes(valid_sweep: AlphaSweep, test_sweep: AlphaSweep) -> list[str]:

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from recbole_residual.probe.arguments import check_topk
-from recbole_residual.probe.engine.counts import Evaluation
 from recbole_residual.probe.engine.evaluation import evaluate_settings
+from recbole_residual.probe.engine.outcome import Evaluation
 from recbole_residual.probe.engine.setting import (
     DEFAULT_ALPHAS,
     ScalableResiduals,
@@ -24,6 +24,7 @@ from recbole_residual.probe.engine.setting import (
     current_setting,
     sweep_settings,
 )
+from recbole_residual.probe.intervals import Intervals
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.source import model_and_data
 from recbole_residual.run.session import Source
@@ -177,8 +178,13 @@ def sweep_alpha(
     )
     frame = pd.concat([_factors(settings), _figures(evaluation, len(settings))], axis=1)
     scaled = residual or ("both" if scalable.joint else "attention")
+    unscaled = settings.index(scalable.unscaled) if scalable.unscaled in settings else None
+    only = _main_figures(ks) if per_layer else None
     return _kind(scaled, per_layer)(
         frame=frame,
+        intervals=_intervals(
+            evaluation, settings, _main_figures(ks) if per_layer else None, unscaled
+        ),
         about={
             "model": type(model).__name__,
             "residual": scaled,
@@ -191,6 +197,30 @@ def sweep_alpha(
         topk=ks,
         residual=scaled,
     )
+
+
+def _intervals(
+    evaluation: Evaluation,
+    settings: Sequence[Setting],
+    only: set[str] | None,
+    unscaled: int | None,
+) -> Intervals | None:
+    """Those of every figure, or of some at cut-offs and the mixing ratios."""
+    if evaluation.sequences is None:
+        return None
+    rows = [evaluation.sequences.columns(index) for index in range(len(settings))]
+    if only is not None:
+        rows = [
+            {name: of_row[name] for name in of_row if name in only or "@" not in name}
+            for of_row in rows
+        ]
+    return Intervals(_factors(settings), rows, unscaled)
+
+
+def _main_figures(topk: Sequence[int]) -> set[str]:
+    """A grid is long: what its intervals are about."""
+    k = 10 if 10 in topk else topk[-1]
+    return {f"hit@{k}", f"ndcg@{k}", f"recoveryrate@{k}", f"hrli@{min(topk)}"}
 
 
 def _kind(residual: str, per_layer: bool) -> type[AlphaSweep]:

@@ -33,6 +33,7 @@ from recbole_residual.probe.engine.setting import (
     current_setting,
     sweep_settings,
 )
+from recbole_residual.probe.intervals import Columns, Intervals, mean_columns
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.shuffles import perturbation
 from recbole_residual.probe.source import model_and_data
@@ -107,8 +108,11 @@ def reliance(
     conditions.update(ask.switched_off(now))
     for mode in names:
         conditions[mode] = ask.perturbed(now, mode, seeds if mode in RANDOM_MODES else [0])
+    ratios = [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in stages_of(model)]
+    shown = ["hrli@1", f"hit@{k}", f"ndcg@{k}", *ratios]
     return RelianceTable(
-        frame=_table(conditions, k, stages_of(model)),
+        frame=_table(conditions, k, shown),
+        intervals=_intervals(conditions, shown),
         about={
             "model": type(model).__name__,
             "alpha": list(now.alpha),
@@ -117,6 +121,14 @@ def reliance(
         },
         notes=ask.notes,
     )
+
+
+@dataclass(frozen=True)
+class _Condition:
+    """Figures under one condition, and what each sequence adds to them."""
+
+    figures: dict[str, float]
+    columns: Columns
 
 
 @dataclass
@@ -129,7 +141,7 @@ class _Conditions:
     show_progress: bool
     notes: list[str] = field(default_factory=list)
 
-    def scaled(self, now: Setting, alphas: Sequence[float]) -> dict[str, dict[str, float]]:
+    def scaled(self, now: Setting, alphas: Sequence[float]) -> dict[str, _Condition]:
         """The model as it is, and under residual factors, all in one pass."""
         scalable = ScalableResiduals.of(self.model)
         scaled = sweep_settings(scalable, alphas) if scalable.n_alpha else []
@@ -144,7 +156,7 @@ class _Conditions:
             **{title: by_setting[setting] for title, setting in zip(titles, scaled)},
         }
 
-    def switched_off(self, now: Setting) -> dict[str, dict[str, float]]:
+    def switched_off(self, now: Setting) -> dict[str, _Condition]:
         """Without one part of the network at a time."""
         conditions = {}
         for title, switch in _SWITCHES.items():
@@ -155,14 +167,17 @@ class _Conditions:
                 self.notes.append(f"{title} is left out: {error}")
         return conditions
 
-    def perturbed(self, now: Setting, mode: str, seeds: Sequence[int]) -> dict[str, float]:
+    def perturbed(self, now: Setting, mode: str, seeds: Sequence[int]) -> _Condition:
         """On perturbed inputs, means over seeds."""
         runs = [self._figures(mode, [now], perturbation(self.model, mode, s))[0] for s in seeds]
-        return pd.DataFrame(runs).mean().to_dict()
+        return _Condition(
+            pd.DataFrame([run.figures for run in runs]).mean().to_dict(),
+            mean_columns([run.columns for run in runs]),
+        )
 
     def _figures(
         self, title: str, settings: Sequence[Setting], change: Perturbation | None = None
-    ) -> list[dict[str, float]]:
+    ) -> list[_Condition]:
         evaluation = evaluate_settings(
             self.model,
             self.data,
@@ -173,20 +188,30 @@ class _Conditions:
             show_progress=self.show_progress,
         )
         self.notes += [note for note in evaluation.notes if note not in self.notes]
-        return [evaluation.counts.metrics(index) for index in range(len(settings))]
+        assert evaluation.sequences is not None
+        return [
+            _Condition(evaluation.counts.metrics(index), evaluation.sequences.columns(index))
+            for index in range(len(settings))
+        ]
 
 
-def _table(conditions: dict[str, dict[str, float]], k: int, stages: Sequence[str]) -> pd.DataFrame:
+def _table(conditions: dict[str, _Condition], k: int, shown: Sequence[str]) -> pd.DataFrame:
     """One row per condition, and the changes relative to the first."""
-    original = conditions["original"]
-    ratios = [f"mixingratio_{stage}{at}" for at in ("", "_last") for stage in stages]
-    columns = ["hrli@1", f"hit@{k}", f"ndcg@{k}", *ratios]
+    original = conditions["original"].figures
     rows = []
-    for condition, values in conditions.items():
-        row: dict[str, Any] = {"condition": condition}
-        row.update({name: values[name] for name in columns})
+    for title, condition in conditions.items():
+        row: dict[str, Any] = {"condition": title}
+        row.update({name: condition.figures[name] for name in shown})
         for name in ("hrli@1", f"ndcg@{k}"):
             before = original[name] or float("nan")
-            row[f"{name}_change"] = (values[name] - before) / before
+            row[f"{name}_change"] = (condition.figures[name] - before) / before
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _intervals(conditions: dict[str, _Condition], shown: Sequence[str]) -> Intervals:
+    rows = [
+        {name: condition.columns[name] for name in shown if name in condition.columns}
+        for condition in conditions.values()
+    ]
+    return Intervals(pd.DataFrame({"condition": list(conditions)}), rows, reference=0)

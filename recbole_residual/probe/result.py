@@ -13,6 +13,7 @@ import pandas as pd
 from tabulate import tabulate
 
 from recbole_residual.files import write_text
+from recbole_residual.probe.intervals import Intervals
 
 
 @dataclass(frozen=True, repr=False)
@@ -23,6 +24,8 @@ class ProbeResult:
         frame: the table.
         about: how it was made: model, number of sequences, cut-offs, seeds, ...
         notes: outcomes that a number alone would hide, such as an empty recoverable base.
+        intervals: how sure the figures are, and their differences from one row, where sequences
+            are what varies; worked out when they are first asked for.
     """
 
     name: ClassVar[str] = "probe"
@@ -31,6 +34,7 @@ class ProbeResult:
     frame: pd.DataFrame
     about: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    intervals: Intervals | None = None
 
     def to_frame(self) -> pd.DataFrame:
         """A copy of the table."""
@@ -38,7 +42,12 @@ class ProbeResult:
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Every table that :meth:`save` writes, by name."""
-        return {self.name: self.frame}
+        tables = {self.name: self.frame}
+        if self.intervals is not None:
+            tables[f"{self.name}_intervals"] = self.intervals.figures
+            if self.intervals.reference is not None:
+                tables[f"{self.name}_differences"] = self.intervals.differences
+        return tables
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> list[Path]:
         """Write the tables as csv, and all of it as json; each file whole or not at all.

@@ -24,8 +24,10 @@ from recbole_residual.errors import ProbeError
 from recbole_residual.probe.alpha_sweep import DEFAULT_TOPK
 from recbole_residual.probe.arguments import check_k, check_seeds, check_topk, several
 from recbole_residual.probe.engine.evaluation import Perturbation, evaluate_settings
+from recbole_residual.probe.engine.outcome import Evaluation
 from recbole_residual.probe.engine.rows import Rows
 from recbole_residual.probe.engine.setting import current_setting
+from recbole_residual.probe.intervals import Columns, Intervals, mean_columns
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.source import model_and_data
 from recbole_residual.run.session import Source
@@ -114,7 +116,8 @@ def shuffle(
     asked = [check_mode(mode) for mode in several("modes", modes, "modes")]
     names = list(dict.fromkeys(["original", *asked]))
     setting = current_setting(model)
-    runs = []
+    runs: list[dict[str, Any]] = []
+    by_mode: dict[str, list[Columns]] = {}
     for mode in names:
         for seed in seeds if mode in RANDOM_MODES else [None]:
             evaluation = evaluate_settings(
@@ -127,6 +130,7 @@ def shuffle(
                 show_progress=show_progress,
             )
             runs.append({"mode": mode, "seed": seed, **evaluation.counts.metrics(0)})
+            by_mode.setdefault(mode, []).append(sequence_columns(evaluation, ks))
     table = pd.DataFrame(runs).drop(columns=_recovery_columns(ks))
     drops = (f"hit@{k}", f"ndcg@{k}")
     return ShuffleResult(
@@ -140,7 +144,18 @@ def shuffle(
         },
         notes=[*evaluation.notes, *_notes(names, table.iloc[0], drops)],
         runs=table,
+        intervals=Intervals(
+            pd.DataFrame({"mode": names}), [mean_columns(by_mode[mode]) for mode in names], 0
+        ),
     )
+
+
+def sequence_columns(evaluation: Evaluation, topk: Sequence[int]) -> Columns:
+    """What each sequence adds to the figures of one setting; recovery left out, whose base belongs
+    to the unchanged input."""
+    assert evaluation.sequences is not None
+    columns = evaluation.sequences.columns(0)
+    return {name: columns[name] for name in columns if name not in _recovery_columns(topk)}
 
 
 def _notes(modes: Sequence[str], original: pd.Series, drops: Sequence[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -135,20 +134,3 @@ def recoverable(position_ranks: torch.Tensor, k: int) -> torch.Tensor:
 
 def _share(count: float, total: float) -> float:
     return float(count / total) if total else float("nan")
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """What one pass over the data found.
-
-    Attributes:
-        counts: the counts.
-        notes: what a reader must know.
-        n_plain: how many pairs of a row and a setting were left to the model itself, because
-            another item's score was too near to that of an item asked for; -1 where the model did
-            everything itself.
-    """
-
-    counts: Counts
-    notes: list[str]
-    n_plain: int

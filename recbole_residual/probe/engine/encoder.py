@@ -21,7 +21,7 @@ from torch import nn
 
 from recbole_residual.decomposition.ratios import gained_norm
 from recbole_residual.decomposition.stages import mixing_ratio
-from recbole_residual.decomposition.sums import all_and_last, ratio_sums
+from recbole_residual.decomposition.sums import all_and_last, ratio_sums, row_sums
 from recbole_residual.model.architecture.stream import weighted
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.fast_forward import can_run_fast
@@ -102,11 +102,13 @@ class Encoded:
         read: output of one setting at the positions before the last, [n_back, B, D].
         ratio_sums: for each layer the sums of the mixing ratios of each of its attention nodes,
             over all valid positions and over last positions, float64 [n_nodes, n_stages, 2].
+        row_sums: the same for each row alone, [n_nodes, n_stages, B, 2].
     """
 
     hidden: torch.Tensor
     read: torch.Tensor
     ratio_sums: list[torch.Tensor]
+    row_sums: list[torch.Tensor]
 
 
 @dataclass
@@ -122,6 +124,7 @@ class _Rows:
     mask: torch.Tensor
     leaves: list[Any]
     ratio_sums: list[list[torch.Tensor]]
+    row_sums: list[list[torch.Tensor]]
 
 
 class SweepEncoder:
@@ -157,7 +160,12 @@ class SweepEncoder:
         hidden = x.new_empty(len(self.tree.paths), rows.n_rows, x.shape[1])
         read = x.new_empty(self._n_back, rows.n_rows, x.shape[1])
         self._finish(rows, hidden, read)
-        return Encoded(hidden, read, [torch.stack(sums) for sums in rows.ratio_sums])
+        return Encoded(
+            hidden,
+            read,
+            [torch.stack(sums) for sums in rows.ratio_sums],
+            [torch.stack(sums) for sums in rows.row_sums],
+        )
 
     def _rows(self, item_seq: torch.Tensor, item_seq_len: torch.Tensor) -> _Rows:
         n_rows, length = item_seq.shape
@@ -177,6 +185,7 @@ class SweepEncoder:
             mask=torch.where(causal > 0, 0.0, -torch.inf).to(causal.dtype),
             leaves=[],
             ratio_sums=[[torch.empty(0)] * n for n in self.tree.n_attention],
+            row_sums=[[torch.empty(0)] * n for n in self.tree.n_attention],
         )
 
     def _run(self, depth: int, node: LayerNode, x: torch.Tensor, rows: _Rows) -> None:
@@ -184,8 +193,10 @@ class SweepEncoder:
         layer = self._layers[depth]
         mixing, own = _attend(layer, x, rows)
         x = weighted(layer.attention, x)  # from here on x is what the residual carries
-        for child, sums in zip(node.children, _ratio_sums(layer, node, x, mixing, own, rows)):
-            rows.ratio_sums[depth][child.index] = sums
+        sums = _ratio_sums(layer, node, x, mixing, own, rows)
+        for child, (total, by_row) in zip(node.children, sums):
+            rows.ratio_sums[depth][child.index] = total
+            rows.row_sums[depth][child.index] = by_row
         branch = mixing.add_(own)
         if layer.dense.bias is not None:
             branch = branch.add_(layer.dense.bias)
@@ -282,8 +293,8 @@ def _ratio_sums(
     mixing: torch.Tensor,
     own: torch.Tensor,
     rows: _Rows,
-) -> list[torch.Tensor]:
-    """Sums of the mixing ratios of each child, float64 [n_stages, 2]."""
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Sums of the mixing ratios of each child, float64 [n_stages, 2] and [n_stages, B, 2]."""
     norm = layer.norm
     mixing_norm = torch.linalg.vector_norm(mixing, dim=1)
     mixing_ln = gained_norm(mixing, norm)
@@ -295,7 +306,7 @@ def _ratio_sums(
             [attn, mixing_ratio(mixing_norm, res_norm), mixing_ratio(mixing_ln, ln_norm)]
         )
         by_row = ratios.unflatten(1, (rows.n_rows, rows.n_positions))
-        sums.append(ratio_sums(by_row, rows.groups))
+        sums.append((ratio_sums(by_row, rows.groups), row_sums(by_row, rows.groups)))
     return sums
 
 

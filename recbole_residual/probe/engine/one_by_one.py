@@ -12,14 +12,16 @@ from recbole.data.interaction import Interaction
 
 from recbole_residual.decomposition import Decomposition, observe
 from recbole_residual.decomposition.stages import has_ratios, stages_of
-from recbole_residual.decomposition.sums import all_and_last, ratio_sums
+from recbole_residual.decomposition.sums import all_and_last, ratio_sums, row_sums
 from recbole_residual.errors import NoPositionError
 from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.evaluator.ranks import listed_rank, nan_rows, rank_of, refuse_rows
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.model.architecture.window import ends_in_mask, watching_input
-from recbole_residual.probe.engine.counts import Counts, Evaluation
+from recbole_residual.probe.engine.counts import Counts
+from recbole_residual.probe.engine.outcome import Evaluation
 from recbole_residual.probe.engine.rows import Rows
+from recbole_residual.probe.engine.sequence_figures import MOST_SETTINGS, SequenceFigures
 from recbole_residual.probe.engine.setting import ScalableResiduals, Setting, applied
 
 MASK_NOTE = (
@@ -32,6 +34,7 @@ def evaluate_one_by_one(
 ) -> Evaluation:
     """Any model: one forward per batch and setting, and one more for the earlier positions."""
     counts, notes = Counts(len(settings), topk, stages_of(model)), []
+    sequences = SequenceFigures(topk, stages_of(model)) if len(settings) <= MOST_SETTINGS else None
     if not has_ratios(model):
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     if ends_in_mask(model):
@@ -53,7 +56,8 @@ def evaluate_one_by_one(
                     "recoverable base."
                 )
         refuse_rows(torch.stack([one.broken for one in evaluated]))
-        counts.add_ranks(torch.stack([one.ranks for one in evaluated]), position_ranks)
+        ranks = torch.stack([one.ranks for one in evaluated])
+        counts.add_ranks(ranks, position_ranks)
         ratios = [one.ratios for one in evaluated if one.ratios is not None]
         if ratios:
             counts.add_ratios(
@@ -61,7 +65,12 @@ def evaluate_one_by_one(
                 torch.stack([of_setting.sums for of_setting in ratios]),
                 ratios[0].n_positions,
             )
-    return Evaluation(counts, notes, -1)
+        if sequences is not None:
+            sequences.add_ranks(ranks, position_ranks)
+            if ratios:
+                by_row = torch.stack([of_setting.by_row for of_setting in ratios])
+                sequences.add_ratios(by_row, ratios[0].row_positions)
+    return Evaluation(counts, notes, -1, sequences)
 
 
 @dataclass(frozen=True)
@@ -69,14 +78,26 @@ class _RatioSums:
     layers: tuple[str, ...]
     sums: torch.Tensor
     n_positions: torch.Tensor
+    by_row: torch.Tensor
+    row_positions: torch.Tensor
 
     @classmethod
     def of(cls, forwards: Sequence[Decomposition]) -> _RatioSums:
-        """Sums [layer, stage, 2] over all forwards of one batch."""
+        """Sums [layer, stage, 2] over all forwards of one batch, and those of each row as means
+        over layers, [stage, R, 2]."""
         groups = [all_and_last(forward.mask) for forward in forwards]
         sums = [ratio_sums(forward.ratios, group) for forward, group in zip(forwards, groups)]
         counts = torch.stack([group.sum(dim=(0, 1)) for group in groups]).sum(dim=0)
-        return cls(forwards[0].layers, torch.stack(sums).sum(dim=0), counts)
+        by_row = [
+            row_sums(forward.ratios, group).mean(dim=0) for forward, group in zip(forwards, groups)
+        ]
+        return cls(
+            layers=forwards[0].layers,
+            sums=torch.stack(sums).sum(dim=0),
+            n_positions=counts,
+            by_row=torch.cat(by_row, dim=1),
+            row_positions=torch.cat([forward.mask.sum(dim=1) for forward in forwards]),
+        )
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,12 @@ from recbole_residual.evaluator.rounding import fewest_rows, relative_margin
 from recbole_residual.model.architecture.layers import model_layers
 from recbole_residual.model.architecture.score import item_vectors
 from recbole_residual.model.architecture.window import ModelInput
-from recbole_residual.probe.engine.counts import RANKED, Counts, Evaluation
+from recbole_residual.probe.engine.counts import RANKED, Counts
 from recbole_residual.probe.engine.encoder import SweepEncoder
+from recbole_residual.probe.engine.outcome import Evaluation
 from recbole_residual.probe.engine.plain_ranks import PlainRanks
 from recbole_residual.probe.engine.rows import Pool, Rows, pooled
+from recbole_residual.probe.engine.sequence_figures import MOST_SETTINGS, SequenceFigures
 from recbole_residual.probe.engine.setting import ScalableResiduals, Setting
 from recbole_residual.probe.engine.setting_tree import SettingTree
 
@@ -56,6 +58,9 @@ class SasrecPass:
         self._ranker: Ranker | None = None
         self._layers = [layer.label for layer in model_layers(model)]
         self._counts = Counts(len(self._settings), topk, ATTENTION_STAGES)
+        self._sequences: SequenceFigures | None = None
+        if len(self._settings) <= MOST_SETTINGS:
+            self._sequences = SequenceFigures(topk, ATTENTION_STAGES)
         self._paths = torch.tensor(self._encoder.tree.paths[: len(self._settings)])
         self._n_plain = 0
 
@@ -64,7 +69,9 @@ class SasrecPass:
         for pool in pooled(rows, self._model, _POOL_ROWS):
             ranks, position_ranks = self.rank(pool)
             self._counts.add_ranks(ranks[: len(self._settings)], position_ranks)
-        return Evaluation(self._counts, [], self._n_plain)
+            if self._sequences is not None:
+                self._sequences.add_ranks(ranks[: len(self._settings)], position_ranks)
+        return Evaluation(self._counts, [], self._n_plain, self._sequences)
 
     def rank(self, pool: Pool) -> tuple[torch.Tensor, torch.Tensor]:
         """Ranks of some rows; their mixing ratios go into the counts.
@@ -83,6 +90,8 @@ class SasrecPass:
         position_ranks = items.new_empty(n_rows, len(OFFSETS))
         unsure = torch.zeros(n_all, n_rows, dtype=torch.bool, device=items.device)
         unsure_read = torch.zeros(n_rows, dtype=torch.bool, device=items.device)
+        ratios = torch.empty(len(self._settings), len(ATTENTION_STAGES), n_rows, 2)
+        ratios = ratios.to(items.device)
         for chunk, length in _chunks(plain.lengths, items.device):
             item_seq_len, ranked = pool.item_seq_len[chunk], items[chunk]
             encoded = self._encoder.encode(pool.item_seq[chunk, :length], item_seq_len)
@@ -93,6 +102,9 @@ class SasrecPass:
             position_ranks[chunk, 1:] = read.ranks.view(n_back, -1).t()
             unsure_read[chunk] = read.uncertain.view(n_back, -1).any(dim=0)
             self._add_ratios(encoded.ratio_sums, item_seq_len)
+            ratios[:, :, chunk] = self._by_setting(encoded.row_sums).mean(dim=0).float()
+        if self._sequences is not None:
+            self._sequences.add_ratios(ratios, pool.item_seq_len)
         ranks[:, :, 3] = ranks[:, :, 0]
         self._n_plain += plain.settle(self._all, items, ranks, unsure)
         plain.settle_positions(self._all[self._base], position_ranks, unsure_read)
@@ -119,14 +131,17 @@ class SasrecPass:
         return max(margins)
 
     def _add_ratios(self, sums: list[torch.Tensor], item_seq_len: torch.Tensor) -> None:
-        paths = self._paths.to(item_seq_len.device)
-        by_layer = [of_nodes[paths[:, layer]] for layer, of_nodes in enumerate(sums)]
         n_last = torch.full_like(item_seq_len[0], len(item_seq_len))
         self._counts.add_ratios(
             self._layers,
-            torch.stack(by_layer, dim=1),
+            self._by_setting(sums).transpose(0, 1),
             torch.stack([item_seq_len.sum(), n_last]),
         )
+
+    def _by_setting(self, sums: list[torch.Tensor]) -> torch.Tensor:
+        """What the nodes of the tree have, for each setting that passes them, [layer, S, ...]."""
+        paths = self._paths.to(sums[0].device)
+        return torch.stack([of_nodes[paths[:, layer]] for layer, of_nodes in enumerate(sums)])
 
 
 def _chunks(lengths: np.ndarray, device: torch.device) -> Iterator[tuple[torch.Tensor, int]]:

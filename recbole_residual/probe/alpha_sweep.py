@@ -182,9 +182,7 @@ def sweep_alpha(
     only = _main_figures(ks) if per_layer else None
     return _kind(scaled, per_layer)(
         frame=frame,
-        intervals=_intervals(
-            evaluation, settings, _main_figures(ks) if per_layer else None, unscaled
-        ),
+        intervals=_intervals(evaluation, settings, only, unscaled),
         about={
             "model": type(model).__name__,
             "residual": scaled,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         SASRecPSD,
         SASRecResidual,
         SASRecUniform,
+        SetRec,
         register_model,
     )
     from recbole_residual.model.residual import residual_alpha, scale_residual
@@ -60,6 +61,7 @@ _HOMES = {
     "SASRecPSD": "model",
     "SASRecResidual": "model",
     "SASRecUniform": "model",
+    "SetRec": "model",
     "Session": "run.session",
     "TuneResult": "tune.result",
     "benchmark": "tune.run",
@@ -100,6 +102,7 @@ __all__ = [
     "SASRecResidual",
     "SASRecUniform",
     "Session",
+    "SetRec",
     "TuneResult",
     "__version__",
     "benchmark",

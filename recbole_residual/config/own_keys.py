@@ -254,6 +254,14 @@ _OF_MODELS = (
         page="controls.md",
     ),
     Key(
+        "pooling",
+        Choice(values=("sum", "attention")),
+        "sum",
+        "How a set of items becomes one vector.",
+        models=("SetRec",),
+        page="controls.md",
+    ),
+    Key(
         "mask_position",
         Choice(values=("after_last", "recbole")),
         "after_last",

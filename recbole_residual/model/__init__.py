@@ -8,6 +8,7 @@ from recbole_residual.model.registry import get_model, register_model
 from recbole_residual.model.sasrec_psd import SASRecPSD
 from recbole_residual.model.sasrec_residual import SASRecResidual
 from recbole_residual.model.sasrec_uniform import SASRecUniform
+from recbole_residual.model.set_rec import SetRec
 
 __all__ = [
     "BERT4RecResidual",
@@ -19,6 +20,7 @@ __all__ = [
     "SASRecPSD",
     "SASRecResidual",
     "SASRecUniform",
+    "SetRec",
     "get_model",
     "register_model",
 ]

@@ -175,10 +175,10 @@ def _shuffles(record: RunRecord, numbers: dict[str, Quantity]) -> str:
     if prefix.value > 0:
         text = f"Shuffling every item but the last costs {_percent(prefix)} of {metric}"
     else:
-        text = (
-            f"Shuffling every item but the last costs nothing: {metric} is "
-            f"{-100 * prefix.value:.1f}\N{NO-BREAK SPACE}% higher"
+        gain = (
+            f"{-100 * prefix.value:.1f}\N{NO-BREAK SPACE}% higher" if prefix.value else "the same"
         )
+        text = f"Shuffling every item but the last costs nothing: {metric} is {gain}"
     if "shuffle_all" in numbers:
         text += f"; shuffling the last one too costs {_percent(numbers['shuffle_all'])}"
     return text + "."

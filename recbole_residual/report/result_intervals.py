@@ -35,25 +35,33 @@ def share_intervals(values: dict[str, float], n_sequences: int, left_out: dict) 
 def mean_intervals(values: dict[str, float], per_user: pd.DataFrame) -> Intervals:
     """Bootstrap intervals of the other metrics, from the values of every user.
 
+    A user counts once (NDCG, MRR, a ratio at the last position) or by the length of the sequence
+    (a ratio over all positions): whichever gives the figure of the result.
+
     Args:
         values: the metrics of a split.
-        per_user: a row for each of its users; a metric whose mean over users is not the one in the
-            result is left out.
+        per_user: a row for each of its users; a metric whose mean over them is not the figure in
+            the result is left out.
     """
     from recbole_residual.probe.uncertainty import bootstrap_means, percentile_interval
 
-    names = [
-        key
-        for key, value in values.items()
-        if not _SHARE.match(key)
-        and key in per_user
-        and value is not None
-        and np.isclose(per_user[key].mean(), value, atol=1e-6)
-    ]
-    if not names:
+    weights = [np.ones(len(per_user))]
+    if "sequence_length" in per_user:
+        weights.append(per_user["sequence_length"].to_numpy(dtype=float))
+    columns: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+    for key, value in values.items():
+        if not _SHARE.match(key) and key in per_user and value is not None:
+            column = per_user[key].to_numpy(dtype=float)
+            for weight in weights:
+                defined = np.where(np.isnan(column), np.nan, weight)
+                if np.isclose(np.nansum(column * weight) / np.nansum(defined), value, rtol=1e-6):
+                    columns[key] = (column * weight, weight)
+                    break
+    if not columns:
         return {}
-    low, high = percentile_interval(bootstrap_means(per_user[names].to_numpy(dtype=float)))
-    return {name: (float(a), float(b)) for name, a, b in zip(names, low, high)}
+    sums, counts = (np.stack(arrays, axis=1) for arrays in zip(*columns.values()))
+    low, high = percentile_interval(bootstrap_means(sums, counts))
+    return {name: (float(a), float(b)) for name, a, b in zip(columns, low, high)}
 
 
 def sweep_intervals(sweep: pd.DataFrame | None, alpha: list[float] | None) -> Intervals:

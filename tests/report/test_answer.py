@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
@@ -45,7 +46,8 @@ def test_sentences_hold_the_numbers_of_the_run(whole_run: Path) -> None:
     assert f"of the {n} test sequences" in last_item
     assert f"came next for {percent(test['hit@1'])}" in last_item
     table = pd.read_csv(whole_run / "probe" / "shuffle.csv").set_index("mode")["ndcg@10_drop"]
-    assert percent(abs(table["shuffle_prefix"])) in shuffles
+    drop = table["shuffle_prefix"]
+    assert (percent(abs(drop)) if drop else "is the same") in shuffles
     assert ("costs nothing" in shuffles) == (table["shuffle_prefix"] <= 0)
     assert percent(test["mixingratio_attn"]) in mixing
     assert percent(test["mixingratio_res"]) in mixing
@@ -78,6 +80,21 @@ def test_every_share_has_its_interval(whole_run: Path) -> None:
             low, high = wilson_by_hand(row["recoveryrate@10"] * base, base)
             assert row["recoveryrate@10_low"] == pytest.approx(low, abs=1e-9)
             assert row["recoveryrate@10_high"] == pytest.approx(high)
+
+
+def test_ratios_are_resampled_as_they_are_averaged(whole_run: Path) -> None:
+    record = RunRecord.read(whole_run)
+    table, test = record.per_user(), record.results_by_split["test"]
+    length = table["sequence_length"].to_numpy(dtype=float)
+    rng = np.random.default_rng(1)
+    drawn = [rng.integers(0, len(table), len(table)) for _ in range(4000)]
+    for name, weight in (("mixingratio_res", length), ("mixingratio_res_last", length**0)):
+        values = table[name].to_numpy()
+        assert np.average(values, weights=weight) == pytest.approx(test[name], rel=1e-6)
+        means = [np.average(values[rows], weights=weight[rows]) for rows in drawn]
+        expected = np.quantile(means, [0.025, 0.975])
+        width = expected[1] - expected[0]
+        np.testing.assert_allclose(record.intervals["test"][name], expected, atol=0.1 * width)
 
 
 def changed(record: RunRecord, probe: str, **columns: Any) -> RunRecord:

@@ -7,7 +7,10 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from recbole_residual.report.figures.style import Series, band, figure_with, legend, looks
+from recbole_residual.report.figures.style import Margins, Series, band, figure_with, legend, looks
+
+_MARGINS = Margins(left=0.8, between=0.95)
+"""Small falls have long numbers."""
 
 
 def deletion_and_insertion(curves: pd.DataFrame) -> Figure:
@@ -16,7 +19,7 @@ def deletion_and_insertion(curves: pd.DataFrame) -> Figure:
     Args:
         curves: with columns ``attribution``, ``n_items``, ``deletion``, ``insertion``.
     """
-    with figure_with(2) as (figure, panels):
+    with figure_with(2, margins=_MARGINS) as (figure, panels):
         for axes, kind, name in zip(
             panels, ("deletion", "insertion"), ("fall of the score", "rise of the score")
         ):
@@ -36,11 +39,11 @@ def reliance_curve(curves: Series, metric: str, metric_name: str) -> Figure:
         metric: the column of the fall of accuracy.
         metric_name: what it is called.
     """
-    with figure_with(2, texts=curves) as (figure, panels):
+    with figure_with(2, margins=_MARGINS, texts=curves) as (figure, panels):
         for axes, column, name in zip(
             panels,
             (metric, "log_probability_fall"),
-            (metric_name, "fall of the target's log-probability"),
+            (metric_name, "fall of log-probability"),
         ):
             for look, (label, rows) in zip(looks(), curves.items()):
                 _curve(axes, rows, "from_end", column, label, look)

@@ -41,7 +41,17 @@ def _wrap_once(owner: type, name: str, wrapper: Callable[[Callable], Callable]) 
         return inner(*args, **kwargs)
 
     setattr(mended, _MENDED, True)
-    setattr(owner, name, mended)
+    _put(owner, name, mended)
+
+
+_MISSING = object()
+_replaced: list[tuple[Any, str, Any]] = []
+"""What stood where a mend stands now: owner, name, and its own value there."""
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    _replaced.append((owner, name, vars(owner).get(name, _MISSING)))
+    setattr(owner, name, value)
 
 
 @contextmanager
@@ -61,13 +71,12 @@ def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
         >>> math.pi > 3
         True
     """
-    missing = object()
-    before = vars(owner).get(name, missing)
+    before = vars(owner).get(name, _MISSING)
     setattr(owner, name, value)
     try:
         yield
     finally:
-        if before is missing:
+        if before is _MISSING:
             delattr(owner, name)
         else:
             setattr(owner, name, before)
@@ -249,7 +258,7 @@ def mend_scipy_dok_update() -> None:
     def update(matrix: Any, entries: Any) -> None:
         matrix._dict.update(entries)
 
-    dok_matrix._update = update
+    _put(dok_matrix, "_update", update)
 
 
 def mend_torch26_load(trainer_class: type) -> None:
@@ -296,6 +305,31 @@ def tensorboard_under(folder: str) -> Iterator[None]:
 
     with replaced(trainer, "get_tensorboard", writer):
         yield
+
+
+@contextmanager
+def recbole_mended() -> Iterator[None]:
+    """Inside, RecBole's classes are mended; at the end they are as they were before.
+
+    Where :func:`mend_recbole` has been called, by ``register()``, its mends stay.
+    """
+    lasting = bool(_replaced)
+    mend_recbole()
+    try:
+        yield
+    finally:
+        if not lasting:
+            unmend_recbole()
+
+
+def unmend_recbole() -> None:
+    """Take every mend off RecBole's classes again."""
+    while _replaced:
+        owner, name, value = _replaced.pop()
+        if value is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, value)
 
 
 def mend_recbole() -> None:

@@ -85,6 +85,7 @@ def unregister() -> None:
             setattr(Trainer, name, original)
     if hasattr(Trainer, _ORIGINALS):
         delattr(Trainer, _ORIGINALS)
+        compat.unmend_recbole()
 
 
 class Registration(AbstractContextManager):

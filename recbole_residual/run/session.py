@@ -211,16 +211,16 @@ def build_session(config: ResidualConfig) -> Session:
     Raises:
         ConfigError, DataError: for what the configuration or the files make impossible.
     """
-    compat.mend_recbole()
-    init_seed(config["seed"], config["reproducibility"])
-    source = ensure_dataset_files(config)
-    getLogger().info("Data: %s", source)
-    dataset = create_dataset(config)
-    check_topk(config["topk"], dataset.item_num - 1)
-    statistics = dataset_statistics(dataset)  # RecBole's own datasets lose them in the split
-    train_data, valid_data, test_data = data_preparation(config, dataset)
-    init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
-    model = build_model(config, train_data._dataset, config.model_class)
+    with compat.recbole_mended():
+        init_seed(config["seed"], config["reproducibility"])
+        source = ensure_dataset_files(config)
+        getLogger().info("Data: %s", source)
+        dataset = create_dataset(config)
+        check_topk(config["topk"], dataset.item_num - 1)
+        statistics = dataset_statistics(dataset)  # RecBole's own datasets lose them in the split
+        train_data, valid_data, test_data = data_preparation(config, dataset)
+        init_seed(config["seed"] + config["local_rank"], config["reproducibility"])
+        model = build_model(config, train_data._dataset, config.model_class)
     return Session(config, dataset, train_data, valid_data, test_data, model, source, statistics)
 
 

@@ -18,7 +18,7 @@ from recbole_residual.checkpoint.writing import load_checkpoint
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.diagnose.full_run import resume
 from recbole_residual.errors import ConfigError, DataError, ModelError
-from recbole_residual.evaluator import register
+from recbole_residual.evaluator import register_metrics
 from recbole_residual.model import register_model
 from recbole_residual.run.evaluation import has_rows
 from recbole_residual.run.session import Session, build_session
@@ -153,7 +153,7 @@ def read_test(key: str, setup: Setup) -> None:
 
 def _prepare(setup: Setup) -> None:
     compat.silence_known_warnings()
-    register()
+    register_metrics()
     for model_class in setup.models:
         register_model(model_class)
     torch.set_num_threads(max(1, int(setup.cpus)))

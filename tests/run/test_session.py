@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,8 @@ from recbole_residual.errors import CheckpointError, ConfigError
 from recbole_residual.run.folder import RunFolder
 from tests.conftest import SMALL
 from tests.recbole_training import train_with_recbole
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -122,3 +126,21 @@ def test_rooms_are_called_like_their_functions() -> None:
     assert recbole_residual.run.session.Session is Session
     with pytest.raises(ConfigError, match="no model"):
         recbole_residual.run(dataset="ml-100k")
+
+
+def test_running_and_opening_leave_recboles_classes_alone(folder: Path) -> None:
+    """In a process of its own: other tests register."""
+    program = (
+        "from recbole.data.dataset import Dataset, SequentialDataset\n"
+        "from recbole.trainer import Trainer\n"
+        "from scipy.sparse import dok_matrix\n"
+        "import recbole_residual\n"
+        "classes = (Dataset, SequentialDataset, Trainer, dok_matrix)\n"
+        "before = [dict(vars(each)) for each in classes]\n"
+        f"recbole_residual.Session.open({str(folder)!r})\n"
+        "assert [dict(vars(each)) for each in classes] == before\n"
+        "with recbole_residual.register():\n"
+        "    assert [dict(vars(each)) for each in classes] != before\n"
+        "assert [dict(vars(each)) for each in classes] == before\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)

@@ -254,6 +254,31 @@ _OF_MODELS = (
         page="controls.md",
     ),
     Key(
+        "tam",
+        Choice(values=("module", "linear", "off")),
+        "module",
+        "What makes item embeddings of frozen vectors: a module, a projection alone, or nothing "
+        "('off' is SASRecResidual).",
+        models=("SASRecTAM",),
+        page="controls.md",
+    ),
+    Key(
+        "item_embedding_file",
+        FilePath(optional=True),
+        None,
+        "The frozen vectors: .npy, .parquet or .itememb. Default: made of the .item file's texts.",
+        models=("SASRecTAM",),
+        page="controls.md",
+    ),
+    Key(
+        "tam_text_size",
+        Whole(low=1),
+        64,
+        "Size of vectors that are made of texts.",
+        models=("SASRecTAM",),
+        page="controls.md",
+    ),
+    Key(
         "pooling",
         Choice(values=("sum", "attention")),
         "sum",

@@ -7,6 +7,7 @@ from recbole_residual.model.gru4rec_residual import GRU4RecResidual
 from recbole_residual.model.registry import get_model, register_model
 from recbole_residual.model.sasrec_psd import SASRecPSD
 from recbole_residual.model.sasrec_residual import SASRecResidual
+from recbole_residual.model.sasrec_tam import SASRecTAM
 from recbole_residual.model.sasrec_uniform import SASRecUniform
 from recbole_residual.model.set_rec import SetRec
 
@@ -19,6 +20,7 @@ __all__ = [
     "GRU4RecResidual",
     "SASRecPSD",
     "SASRecResidual",
+    "SASRecTAM",
     "SASRecUniform",
     "SetRec",
     "get_model",

@@ -26,6 +26,7 @@ from recbole.model.loss import BPRLoss
 from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
+from recbole_residual.model.adapted_embedding import AdaptedEmbedding
 from recbole_residual.model.architecture.stream import RESIDUAL_STREAM, weighted
 from recbole_residual.model.causal_attention import causal_attention
 from recbole_residual.model.dropout import keep_mask
@@ -44,6 +45,7 @@ _PARTS = (
     BPRLoss,
     nn.ModuleList,
     nn.Embedding,
+    AdaptedEmbedding,
     nn.Linear,
     nn.LayerNorm,
     nn.Dropout,

@@ -27,6 +27,7 @@ MODELS: list[tuple[str, dict[str, Any]]] = [
     ("GRU4RecResidual", {"hidden_size": 16, "embedding_size": 16}),
     ("DuoRecResidual", SASREC),
     ("SASRecPSD", SASREC),
+    ("SASRecTAM", {**SASREC, "tam_text_size": 8}),
     ("SASRecResidual", {**SASREC, "block": "ligr"}),
     ("BSARecResidual", SASREC),
 ]

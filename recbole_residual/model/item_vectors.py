@@ -57,7 +57,7 @@ def _from_parquet(file: Path) -> tuple[list[str], np.ndarray]:
     rest = table.iloc[:, 1:]
     lists = rest.shape[1] == 1 and pd.api.types.is_object_dtype(rest.iloc[:, 0])
     matrix = np.stack(rest.iloc[:, 0].tolist()) if lists else rest.to_numpy()
-    return table.iloc[:, 0].astype(str).tolist(), matrix.astype(np.float32)
+    return [str(token) for token in table.iloc[:, 0]], matrix.astype(np.float32)
 
 
 def _from_itememb(file: Path) -> tuple[list[str], np.ndarray]:

@@ -1,0 +1,65 @@
+"""The README and the pages of docs/: blocks marked as runnable run, and links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import SMALL
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+MARKED = re.compile(r"<!-- runnable -->\n```python\n(.*?)```", flags=re.DOTALL)
+RUNNABLE = [path for path in PAGES if MARKED.search(path.read_text(encoding="utf-8"))]
+
+
+def page_name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def made_small(code: str) -> str:
+    """The same with settings that train in a second."""
+    return code.replace("config_dict={", "config_dict={**SMALL, ").replace(
+        '"ml-100k")', '"ml-100k", config_dict=SMALL)'
+    )
+
+
+def test_the_pages_that_should_run_do() -> None:
+    assert {"README.md", "docs/getting_started.md", "docs/science.md"} <= set(
+        map(page_name, RUNNABLE)
+    )
+
+
+@pytest.mark.parametrize("path", RUNNABLE, ids=page_name)
+def test_runnable_blocks_run(path: Path) -> None:
+    from recbole_residual.evaluator import unregister
+
+    names: dict[str, Any] = {"SMALL": SMALL}
+    try:
+        for block in MARKED.findall(path.read_text(encoding="utf-8")):
+            exec(compile(made_small(block), str(path), "exec"), names)
+    finally:
+        unregister()
+
+
+def anchors(path: Path) -> set[str]:
+    """Those of a page's headings, as Markdown's renderers make them."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    texts = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in headings)
+    return {text.strip().replace(" ", "-") for text in texts}
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for link in re.findall(r"\]\(([^)\s]+)\)", text):
+        if link.startswith(("http://", "https://")):
+            continue
+        file, _, anchor = link.partition("#")
+        target = path.parent / file if file else path
+        assert target.exists(), link
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), link

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_house import PACKAGE, ROOMS
+from tests.test_house import FILES, PACKAGE, ROOMS, imported, module_name, room_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "house.md").read_text(encoding="utf-8")
 JOURNEYS = PAGE.partition("## Five journeys")[2].partition("## Where is ...?")[0]
@@ -38,16 +38,34 @@ def test_every_room_has_a_line() -> None:
     assert set(ROOMS) <= set(named)
 
 
-def test_the_picture_shows_arrows_that_go_down() -> None:
-    picture = PAGE.partition("```mermaid")[2].partition("```")[0]
-    arrows = 0
+def drawn_arrows() -> dict[str, set[str]]:
+    """The rooms that each room of the picture points at."""
+    picture = PAGE.partition("flowchart TD")[2].partition("```")[0]
+    arrows: dict[str, set[str]] = {}
     for line in picture.splitlines():
-        names = re.findall(r"\b(\w+)\b(?=\[| *-->| *$)", line.strip())
-        rooms = [name for name in names if name in ROOMS]
+        rooms = line.split("-->")
         for above, below in zip(rooms, rooms[1:]):
-            arrows += 1
-            assert ROOMS.index(below) < ROOMS.index(above), line
-    assert arrows > 15
+            arrows.setdefault(above.strip(), set()).add(below.strip())
+    return arrows
+
+
+def reached(room: str, arrows: dict[str, set[str]]) -> set[str]:
+    """The rooms below a room, by way of others too."""
+    below = arrows.get(room, set())
+    return below.union(*(reached(other, arrows) for other in below))
+
+
+def test_the_picture_is_that_of_the_imports() -> None:
+    imports: dict[str, set[str]] = {}
+    for path in FILES:
+        name = module_name(path)
+        if name != PACKAGE.name:
+            others = {room_of(other) for other in imported(path) if "." in other}
+            imports.setdefault(room_of(name), set()).update(others - {room_of(name)})
+    arrows = drawn_arrows()
+    for room in ROOMS:
+        assert arrows.get(room, set()) <= imports[room], room
+        assert imports[room] - {"version"} <= reached(room, arrows), room
 
 
 def test_there_are_five_journeys_and_ten_questions() -> None:

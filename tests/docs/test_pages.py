@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from pathlib import Path
 from typing import Any
@@ -63,3 +64,15 @@ def test_links_lead_somewhere(path: Path) -> None:
         assert target.exists(), link
         if anchor and target.suffix == ".md":
             assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for path in PAGES
+        for name in re.findall(r"^::: (\S+)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    ],
+)
+def test_what_the_reference_names_is_there(name: str) -> None:
+    assert pkgutil.resolve_name(name) is not None

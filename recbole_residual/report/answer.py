@@ -13,8 +13,9 @@ from recbole_residual.report.intervals import HIGH, LOW, with_intervals
 from recbole_residual.report.measures import MEASURES
 from recbole_residual.report.metric_names import drop_k, main_k
 from recbole_residual.report.papers import reference
+from recbole_residual.report.probe_intervals import certain_frame
 from recbole_residual.report.record import RunRecord
-from recbole_residual.report.runs import Runs, chosen_alpha, probe_frame, sweep_of
+from recbole_residual.report.runs import Runs, chosen_alpha, sweep_of
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def _cell(row: pd.Series, name: str, words: str) -> Quantity:
 
 def _drops(record: RunRecord) -> dict[str, Quantity]:
     """What of NDCG is lost by shuffling all but the last item, and by shuffling it too."""
-    frame = probe_frame(record, "shuffle")
+    frame = certain_frame(record, "shuffle")
     if frame is None:
         return {}
     name = f"ndcg@{drop_k(frame)}_drop"

@@ -9,7 +9,8 @@ from typing import Any
 
 import pandas as pd
 
-from recbole_residual.report.intervals import doubt_notes, with_intervals
+from recbole_residual.report.intervals import doubt_notes
+from recbole_residual.report.probe_intervals import certain_frame
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
@@ -96,7 +97,7 @@ class Runs:
         """A table as a probe left it."""
         frame_of = partial(probe_frame, probe=probe, name=name)
         frame = self.joined(frame_of)
-        certain = self.joined(lambda record: _with_intervals(frame_of(record), record))
+        certain = self.joined(partial(certain_frame, probe=probe, name=name))
         return Table(
             name or probe,
             title,
@@ -106,7 +107,7 @@ class Runs:
             notes=[
                 *self.notes(probe),
                 *self.absent(frame_of),
-                *(() if frame is None else doubt_notes(frame)),
+                *(() if certain is None else doubt_notes(certain)),
             ],
             marked=() if frame is None or marked is None else marked(frame),
             folded=folded,
@@ -120,13 +121,9 @@ def probe_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.Da
     return None if frame is None or frame.empty else frame
 
 
-def _with_intervals(frame: pd.DataFrame | None, record: RunRecord) -> pd.DataFrame | None:
-    return None if frame is None else with_intervals(frame, record.n_sequences("test"))
-
-
 def sweep_of(record: RunRecord) -> pd.DataFrame | None:
     """The sweep on the test data, from whichever probe made it."""
-    frame = probe_frame(record, "alpha_sweep")
+    frame = certain_frame(record, "alpha_sweep")
     if frame is None:
         frame = probe_frame(record, "alpha_selection", "alpha_selection_test_sweep")
     return frame

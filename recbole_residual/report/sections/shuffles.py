@@ -7,13 +7,14 @@ import pandas as pd
 from recbole_residual.report.intervals import whiskers_are
 from recbole_residual.report.metric_names import drop_k, renamed
 from recbole_residual.report.plot import Plot, drawing
-from recbole_residual.report.runs import Runs, probe_frame
+from recbole_residual.report.probe_intervals import certain_frame
+from recbole_residual.report.runs import Runs
 from recbole_residual.report.section import Section
 
 
 def shuffles_section(runs: Runs) -> Section:
     """Accuracy on perturbed inputs and what of it is lost."""
-    shuffles = runs.series(lambda record: probe_frame(record, "shuffle"))
+    shuffles = runs.series(lambda record: certain_frame(record, "shuffle"))
     k = min((drop_k(table) for table in shuffles.values()), default=10)
 
     def shown(frame: pd.DataFrame) -> pd.DataFrame:

@@ -11,6 +11,7 @@ from typing import Any
 from recbole_residual.command.options import check_use, parse
 from recbole_residual.command.ways import WAYS
 from recbole_residual.config.recbole_version import check_recbole_version
+from recbole_residual.config.unknown import refuse_early
 from recbole_residual.errors import ResidualError
 
 
@@ -39,6 +40,8 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     way = "resume" if options.resume else options.mode
     check_use(options, way)
+    if way == "train":
+        refuse_early(options.model, keys)
     from recbole_residual import compat  # torch is slow to import, and --help does not need it
 
     check_recbole_version()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from logging import getLogger
 from typing import Any
 
 from recbole.evaluator.register import metrics_dict
@@ -16,12 +14,10 @@ from recbole_residual.config.keys import (
     BY_MODEL,
     DERIVED_KEYS,
     KEYS,
-    MOVED,
     UNLISTED_KEYS,
 )
+from recbole_residual.config.unknown import keys_read
 from recbole_residual.errors import ConfigError
-
-_READ_KEY = re.compile(r"""config\[\s*["'](\w+)["']\s*\]|config\.get\(\s*["'](\w+)["']""")
 
 
 def known_keys(
@@ -53,50 +49,7 @@ def _keys_in_source(model_class: type) -> frozenset[str]:
         source = inspect.getsource(model_class)
     except (OSError, TypeError):  # built in, or typed at a prompt: nothing to search
         return frozenset()
-    return frozenset(name for match in _READ_KEY.findall(source) for name in match if name)
-
-
-def _refusal(name: str, known: Collection[str]) -> str:
-    key = KEYS.get(name)
-    if name in MOVED:
-        today = MOVED[name]
-        if today.startswith("nothing: "):
-            return f"unknown option {name!r}: leave it out, {today[len('nothing: ') :]}."
-        return f"unknown option {name!r}: today it is {today}."
-    if name in DERIVED_KEYS:
-        return f"unknown option {name!r}: it follows from other keys and cannot be set."
-    if key is not None and key.models:
-        return f"unknown option {name!r}: it is a key of {_readers(key.models)}, not of this model."
-    return f"unknown option {name!r}{did_you_mean(name, known)}"
-
-
-def _readers(models: tuple[str, ...]) -> str:
-    if models == ("ResidualMixin",):
-        return "this package's models with a residual factor (SASRecResidual, ...)"
-    return f"{' and '.join(models)} and what is built on it"
-
-
-def check_keys(given: Iterable[str], known: Collection[str], strict: bool = True) -> None:
-    """Refuse (or, not strict, warn of) keys that nothing reads.
-
-    Example:
-        >>> check_keys(["alhpa"], ["alpha", "topk"])
-        Traceback (most recent call last):
-        ...
-        recbole_residual.errors.ConfigError: unknown option 'alhpa', did you mean 'alpha'?
-        >>> check_keys(["min_user_inter_num"], ["alpha", "topk"])
-        Traceback (most recent call last):
-        ...
-        recbole_residual.errors.ConfigError: unknown option 'min_user_inter_num': today it is \
-user_inter_num_interval, such as user_inter_num_interval: "[5,inf)".
-    """
-    unknown = [key for key in given if key not in known]
-    if not unknown:
-        return
-    message = " ".join(_refusal(key, known) for key in unknown)
-    if strict:
-        raise ConfigError(message)
-    getLogger().warning("%s Ignored (strict_config is False).", message)
+    return keys_read(source)
 
 
 def read_untabled(name: str, value: Any, default: Any) -> Any:

@@ -26,6 +26,7 @@ from recbole_residual.config.keys import BY_MODEL, DERIVED_KEYS, KEYS, Key
 from recbole_residual.config.mappings import MappingKind
 from recbole_residual.config.property_files import properties_dir
 from recbole_residual.config.typed import expand, literal
+from recbole_residual.config.unknown import check_keys
 from recbole_residual.config.yaml_files import read_yaml
 from recbole_residual.errors import ConfigError
 from recbole_residual.evaluator import (
@@ -143,7 +144,7 @@ class ResidualConfig(Config):
 
     def _get_final_config_dict(self) -> dict[str, Any]:
         strict = KEYS["strict_config"].read(self.external_config_dict.get("strict_config", True))
-        checks.check_keys(self.external_config_dict, self.known_keys, strict)
+        check_keys(self.external_config_dict, self.known_keys, strict)
         self.external_config_dict = self._read_external()
         final = dict(self.internal_config_dict)
         for name, value in self.external_config_dict.items():

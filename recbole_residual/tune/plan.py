@@ -14,8 +14,8 @@ from typing import Any, Union
 
 import numpy as np
 
-from recbole_residual.config.checks import check_keys
 from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.config.unknown import check_keys
 from recbole_residual.errors import ConfigError
 from recbole_residual.tune.folder import TrialDefinition
 from recbole_residual.tune.process import environment

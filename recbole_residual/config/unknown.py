@@ -104,7 +104,7 @@ def refuse_early(model: str | None, typed: Mapping[str, Any]) -> None:
 
 @lru_cache(maxsize=1)
 def _all_keys() -> frozenset[str]:
-    """Every key of the table, and of RecBole's yaml files, models and lists of arguments, as text."""
+    """Every key of the table, and of RecBole's yaml files, models and argument lists."""
     keys = set(KEYS) | UNLISTED_KEYS | set(MOVED)  # what of these is wrong is told later
     spec = importlib.util.find_spec("recbole")  # finds the folder and imports nothing
     for place in (spec.submodule_search_locations or ()) if spec else ():

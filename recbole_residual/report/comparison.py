@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Union
 
 from recbole_residual.errors import ConfigError
 from recbole_residual.report.comparison_answer import tests_sentence
@@ -22,7 +21,7 @@ from recbole_residual.report.sections.side_by_side import side_by_side_section
 TERMINAL = ("runs", "over_seeds", "paired_tests")
 
 
-def compare(folders: Sequence[Union[str, os.PathLike[str]]]) -> Report:
+def compare(sources: Sequence[Any]) -> Report:
     """Lay several runs beside each other.
 
     Runs that differ in nothing but their seed are one configuration, of which mean and standard
@@ -30,7 +29,7 @@ def compare(folders: Sequence[Union[str, os.PathLike[str]]]) -> Report:
     users, where the runs kept values per user (``export_per_user: True``).
 
     Args:
-        folders: the folders of at least two runs.
+        sources: at least two runs: their folders, sessions opened from them, or diagnoses.
 
     Raises:
         ConfigError: if one is no run's, or there are fewer than two, or one is given twice.
@@ -39,7 +38,7 @@ def compare(folders: Sequence[Union[str, os.PathLike[str]]]) -> Report:
         >>> page = compare(["output/run-a", "output/run-b"])  # doctest: +SKIP
         >>> page.tables["paired_tests"], page.save("output/comparison")  # doctest: +SKIP
     """
-    read = [RunRecord.read(folder) for folder in folders]
+    read = [RunRecord.read(source) for source in sources]
     if len(read) < 2:
         raise ConfigError("a comparison takes at least two runs: --runs FOLDER FOLDER ...")
     if len({record.folder.resolve() for record in read}) < len(read):

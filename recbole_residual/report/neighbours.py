@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-
-import yaml
-
-from recbole_residual.files import CONFIG_FILE, RESULT_FILE
+from recbole_residual.files import CONFIG_FILE, RESULT_FILE, read_json, read_yaml
 from recbole_residual.report.record import RunRecord
 
 MOST = 50
@@ -27,10 +23,10 @@ def neighbouring_results(record: RunRecord) -> list[dict[str, float]]:
     files.sort(key=lambda file: (-file.stat().st_mtime, file))
     results = []
     for file in files[:MOST]:
-        result = json.loads(file.read_text(encoding="utf-8"))
+        result = read_json(file)
         dataset = result.get("dataset")
         if dataset is None:
-            config = yaml.safe_load((file.parent / CONFIG_FILE).read_text(encoding="utf-8"))
+            config = read_yaml(file.parent / CONFIG_FILE)
             dataset = config["dataset"]
         values = result.get("test_result_unrounded") or result.get("test_result")
         if dataset == record.config["dataset"] and values:

@@ -109,11 +109,11 @@ class Report:
         ]
 
 
-def report(folder: Union[str, os.PathLike[str]]) -> Report:
+def report(source: Any) -> Report:
     """The report of one run, from the files in its folder.
 
     Args:
-        folder: the folder of the run.
+        source: the folder of the run, a session that was opened from it, or a diagnosis.
 
     Raises:
         ConfigError: if it is none.
@@ -122,7 +122,7 @@ def report(folder: Union[str, os.PathLike[str]]) -> Report:
         >>> page = report("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
         >>> page.tables["alpha_sweep"], page.figures["alpha_curves"]  # doctest: +SKIP
     """
-    record = RunRecord.read(folder)
+    record = RunRecord.read(source)
     alpha = record.result.get("alpha")
     parts = []
     if alpha is not None:

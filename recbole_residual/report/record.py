@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 
 from recbole_residual.config.probe_names import PROBES
 from recbole_residual.errors import ConfigError
-from recbole_residual.files import CONFIG_FILE, PROBE_FOLDER, RESULT_FILE
+from recbole_residual.files import CONFIG_FILE, PROBE_FOLDER, RESULT_FILE, read_json, read_yaml
 from recbole_residual.report.result_intervals import (
     Intervals,
     mean_intervals,
     share_intervals,
     sweep_intervals,
 )
+from recbole_residual.run.session import folder_of
 
 PROGRAM = "recbole-residual"
 """How commands in a report begin."""
@@ -62,18 +60,23 @@ class RunRecord:
     label: str = ""
 
     @classmethod
-    def read(cls, folder: Union[str, os.PathLike[str]], label: str = "") -> RunRecord:
+    def read(cls, source: Any, label: str = "") -> RunRecord:
         """Read the folder of a run.
+
+        Args:
+            source: the folder, a session that was opened from it, or a diagnosis.
+            label: what the run is called among others.
 
         Raises:
             ConfigError: if it is none.
+            CheckpointError: if one of its files is broken.
         """
-        path = Path(folder).absolute()
+        path = folder_of(source)
         if not (path / CONFIG_FILE).is_file():
             raise ConfigError(
-                f"{str(folder)!r} is not the folder of a run: it has no {CONFIG_FILE}."
+                f"{str(source)!r} is not the folder of a run: it has no {CONFIG_FILE}."
             )
-        config = yaml.safe_load((path / CONFIG_FILE).read_text(encoding="utf-8"))
+        config = read_yaml(path / CONFIG_FILE)
         result = _json(path / RESULT_FILE) or {}
         probes = {}
         for name in PROBES:
@@ -172,7 +175,7 @@ class RunRecord:
 
 def _json(path: Path) -> dict[str, Any] | None:
     """The content of a file, None if there is none."""
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return read_json(path) if path.is_file() else None
 
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:

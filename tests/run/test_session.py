@@ -105,6 +105,16 @@ def test_a_diagnosed_session_opens_with_the_alpha_it_had(folder: Path, tmp_path:
         diagnose(session, config_dict={**quick, "output_dir": str(tmp_path / "third")})
 
 
+def test_what_a_run_holds_is_read_of_its_session_too(folder: Path) -> None:
+    session = Session.open(folder)
+    pages = [recbole_residual.report(source) for source in (folder, session)]
+    assert str(pages[0]) == str(pages[1])
+    with pytest.raises(ConfigError, match="has no folder of a run"):
+        recbole_residual.report(Session.open(folder / "checkpoint.pth"))
+    with pytest.raises(ConfigError, match="the same run is given twice"):
+        recbole_residual.compare([folder, session])
+
+
 def test_a_run_that_was_moved_knows_where_it_is(folder: Path, tmp_path: Path) -> None:
     moved = tmp_path / "moved"
     shutil.copytree(folder, moved)

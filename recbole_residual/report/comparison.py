@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from recbole_residual.errors import ConfigError
 from recbole_residual.report.comparison_answer import tests_sentence

@@ -16,6 +16,7 @@ PROBES = {
     "shuffle": "shuffled, reversed and cut inputs: the relative drop and its spread",
     "positions": "mixing ratio and accuracy read at L, L-1, L-2 and L-3",
     "faithfulness": "items taken out one by one, against what attributions say of them",
+    "influence": "which weights carry accuracy and last-item reliance, and what is left without",
     "reliance": "HRLI@1, mixing ratio and accuracy without each suspect, in one table",
 }
 """What each probe shows."""
@@ -53,7 +54,7 @@ def probe_names(names: Iterable[str]) -> list[str]:
         ...
         recbole_residual.errors.UnknownProbeError: unknown probe 'shufle'. Did you mean \
 'shuffle'? There are: internals, alpha_selection, alpha_sweep, layer_grid, feed_forward_sweep, \
-shuffle, positions, faithfulness, reliance.
+shuffle, positions, faithfulness, influence, reliance.
     """
     checked = list(dict.fromkeys(names))
     for name in checked:

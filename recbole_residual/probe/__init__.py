@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from recbole_residual.probe.reliance_table import RelianceTable, reliance
     from recbole_residual.probe.result import ProbeResult
     from recbole_residual.probe.shuffles import ShuffleResult, shuffle
+    from recbole_residual.probe.weight_influence import Influence, influence
 
 _HOME = {
     "DEFAULT_ALPHAS": "probe.engine.setting",
@@ -40,6 +41,7 @@ _HOME = {
     "AlphaSweep": "probe.alpha_sweep",
     "Faithfulness": "probe.faithfulness_check",
     "FaithfulnessOptions": "probe.faithfulness_check",
+    "Influence": "probe.weight_influence",
     "Internals": "probe.inside_model",
     "PositionReading": "probe.by_position",
     "ProbeDataError": "errors",
@@ -48,6 +50,7 @@ _HOME = {
     "ShuffleResult": "probe.shuffles",
     "choose_alpha": "probe.alpha_selection",
     "faithfulness": "probe.faithfulness_check",
+    "influence": "probe.weight_influence",
     "internals": "probe.inside_model",
     "positions": "probe.by_position",
     "reliance": "probe.reliance_table",
@@ -65,6 +68,7 @@ __all__ = [
     "AlphaSweep",
     "Faithfulness",
     "FaithfulnessOptions",
+    "Influence",
     "Internals",
     "PositionReading",
     "ProbeDataError",
@@ -73,6 +77,7 @@ __all__ = [
     "ShuffleResult",
     "choose_alpha",
     "faithfulness",
+    "influence",
     "internals",
     "positions",
     "reliance",

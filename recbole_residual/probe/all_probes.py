@@ -26,6 +26,7 @@ from recbole_residual.probe.inside_model import internals
 from recbole_residual.probe.reliance_table import reliance
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.shuffles import shuffle
+from recbole_residual.probe.weight_influence import influence
 
 _LARGEST_GRID = 1000
 
@@ -128,6 +129,10 @@ def _faithfulness(asked: _Asked) -> ProbeResult:
     )
 
 
+def _influence(asked: _Asked) -> ProbeResult:
+    return influence(asked.model, asked.test_data, k=asked.k, show_progress=asked.show_progress)
+
+
 def _reliance(asked: _Asked) -> ProbeResult:
     return reliance(asked.model, asked.test_data, k=asked.k, show_progress=asked.show_progress)
 
@@ -144,6 +149,7 @@ _RUN: dict[str, Callable[[_Asked], ProbeResult]] = {
     "shuffle": _shuffle,
     "positions": _positions,
     "faithfulness": _faithfulness,
+    "influence": _influence,
     "reliance": _reliance,
     "internals": _internals,
 }

@@ -24,6 +24,7 @@ one thread: for a machine that does other work too.
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import statistics
 import subprocess
@@ -84,7 +85,8 @@ def measure(name: str, options: argparse.Namespace, folder: str) -> None:
     everything = ResidualTrainer(ResidualConfig("SASRecResidual", name, None, all_metrics), model)
     epochs: list[float] = []
     for epoch in range(options.epochs or (2 if options.quick else 3)):
-        epochs.append(seconds_of(lambda: own._train_epoch(train, epoch), options)[0])
+        train_epoch = functools.partial(own._train_epoch, train, epoch)
+        epochs.append(seconds_of(train_epoch, options)[0])
     with RecBoleSide(name, settings, model, options, folder) as recbole:
         times = in_turn(
             {

@@ -2,8 +2,8 @@
 
     python benchmarks/evaluation_workers/memory.py FOLDER BATCH_SIZE SIDE
 
-``FOLDER`` holds the atomic files of the dataset ``made``. ``SIDE`` is ``chunk`` (model and data, and
-one chunk of sequences ranked), ``own`` or ``recbole`` (everything, by that Trainer). Prints
+``FOLDER`` holds the atomic files of the dataset ``made``. ``SIDE`` is ``chunk`` (model and data,
+and one chunk of sequences ranked), ``own`` or ``recbole`` (everything, by that Trainer). Prints
 megabytes, of Linux alone.
 """
 

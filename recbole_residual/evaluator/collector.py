@@ -12,12 +12,12 @@ from recbole.evaluator.collector import Collector, DataStruct
 
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import HistoryMaskedError, NotObservedError
-from recbole_residual.evaluator.counting_pass import Wanted
 from recbole_residual.evaluator.earlier_ranking import position_scores
 from recbole_residual.evaluator.observation import Observation
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.evaluator.row_pool import Pool
+from recbole_residual.evaluator.wanted import Wanted
 from recbole_residual.model.architecture.window import ModelInput
 from recbole_residual.model.residual import is_unscaled, unscaled
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from recbole.data.interaction import Interaction
 from recbole.evaluator.collector import Collector
 
 from recbole_residual.evaluator.counting import CountedRanks, LeftOut, Ranker
@@ -17,61 +15,10 @@ from recbole_residual.evaluator.phases import Phases
 from recbole_residual.evaluator.plain_rows import plain_position_scores, plain_scores
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.evaluator.recovery_rate import OFFSETS
-from recbole_residual.evaluator.rounding import measured_margin, relative_margin
-from recbole_residual.evaluator.row_pool import Pool, chunks_by_length, trimmed
-from recbole_residual.evaluator.states import last_states
-from recbole_residual.model.architecture.positions import POOLS_ITS_POSITIONS
-from recbole_residual.model.architecture.window import ModelInput
+from recbole_residual.evaluator.row_pool import Pool
+from recbole_residual.evaluator.state_reader import StateReader
+from recbole_residual.evaluator.wanted import Wanted
 from recbole_residual.model.residual import is_unscaled, unscaled
-
-_CHECKED_ROWS = 16
-"""Rows that are computed in both ways at the start of an evaluation."""
-
-_OTHER_NETWORK = 64
-"""Scores that differ by so many margins come from different functions, not from rounding."""
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What the metrics of a configuration need.
-
-    Attributes:
-        topk, lists, mean_rank: RecBole's rec.topk, rec.items and rec.meanrank.
-        n_back: input items to rank, counted back from the last, by the name of their ranks.
-        positions: the target's rank at earlier positions.
-        ratios: mixing ratios.
-        largest: the largest k.
-    """
-
-    topk: bool
-    lists: bool
-    mean_rank: bool
-    n_back: dict[str, int]
-    positions: bool
-    ratios: bool
-    largest: int
-
-    @property
-    def ours(self) -> bool:
-        """Whether a metric of this package is among them: they refuse scores that are NaN."""
-        return bool(self.n_back) or self.positions or self.ratios
-
-
-@dataclass
-class _Read:
-    """States of all rows of a pool, and what the forwards showed.
-
-    Attributes:
-        product: last positions, [N, D].
-        positions: at ``OFFSETS``, under the unscaled model, [len(OFFSETS) * N, D].
-        items: input items to rank, [N, len(n_back)].
-        n_positions: positions that the model was given, [N].
-        ratios: mixing ratios.
-    """
-
-    product: list[tuple[torch.Tensor, ItemProduct]] = field(default_factory=list)
-    positions: list[tuple[torch.Tensor, ItemProduct]] = field(default_factory=list)
-    ratios: list[tuple[torch.Tensor, SequenceRatios]] = field(default_factory=list)
 
 
 class CountingPass:
@@ -94,73 +41,11 @@ class CountingPass:
     ) -> None:
         self._model, self._config, self._wanted = model, config, wanted
         self._observation = observation
-        self._item_seq = config["ITEM_ID_FIELD"] + config["LIST_SUFFIX"]
-        self._item_seq_len = config["ITEM_LIST_LENGTH_FIELD"]
-        self._margin = relative_margin(model)
-        self._trims: bool | None = None
+        self._reader = StateReader(model, config, wanted, observation)
+        self._checked = False
         self._ranker: tuple[ItemProduct, Ranker] | None = None
         self.phases = Phases()
         self.n_plain = 0
-
-    # What can be ranked so -----------------------------------------------------------------------
-
-    def check(self, pool: Pool) -> None:
-        """Compute some rows in both ways: are they the same scores, and how near to each other?
-
-        Raises:
-            NotCountableError: if the model's scores are no product of states and items, or depend
-                on more than the row.
-        """
-        order = torch.sort(pool.item_seq_len, stable=True).indices
-        place = torch.linspace(0, len(pool) - 1, _CHECKED_ROWS, device=order.device).round().long()
-        rows = torch.unique(order[place])
-        with self._paused():
-            batch = pool.interaction[rows]
-            try:
-                expected = self._model.full_sort_predict(batch).view(len(rows), -1)[:, 1:]
-            except NotImplementedError as error:
-                raise NotCountableError("the model has no full_sort_predict") from error
-            limit = _OTHER_NETWORK * max(self._margin, torch.finfo(torch.float32).tiny)
-            for trims in (True, False):
-                self._trims = trims
-                try:
-                    apart = self._apart(pool, rows, expected)
-                except (IndexError, RuntimeError):
-                    if trims:  # a network that is built for one width, as FEARec
-                        continue
-                    raise
-                if apart <= limit:
-                    self._margin = max(self._margin, apart)
-                    return
-        raise NotCountableError("trimmed and sorted batches give other scores")
-
-    def _apart(self, pool: Pool, rows: torch.Tensor, expected: torch.Tensor) -> float:
-        largest = 0.0
-        # Short rows apart from long ones, so that something is trimmed.
-        for part in chunks_by_length(pool.item_seq_len[rows], 2 * self._width(pool)):
-            product = last_states(self._model, self._batch(pool, rows[part]), (0,))
-            scores = product.states @ product.items[1:].t()
-            if product.bias is not None:
-                scores = scores + product.bias[1:]
-            size = Ranker(product.items, product.bias).size(product.states)
-            apart = measured_margin(expected[part], scores, size)
-            if not apart < float("inf"):  # NaN too
-                raise NotCountableError("a score is not finite")
-            largest = max(largest, apart)
-        return largest
-
-    def _width(self, pool: Pool) -> int:
-        return pool.interaction[self._item_seq].shape[1]
-
-    def _batch(self, pool: Pool, rows: torch.Tensor) -> Interaction:
-        full = self._width(pool)
-        width = max(1, int(pool.item_seq_len[rows].max())) if self._trims else full
-        return trimmed(pool.interaction[rows], width, full)
-
-    def _paused(self) -> Any:
-        return (self._observation or Observation(self._model)).paused()
-
-    # The pass ------------------------------------------------------------------------------------
 
     def run(self, pool: Pool) -> dict[str, torch.Tensor]:
         """Everything wanted of the rows of a pool, by the collector's names, in their order.
@@ -170,15 +55,16 @@ class CountingPass:
         """
         if pool.left_out is not None and self._wanted.n_back:
             raise NotCountableError("input items may be masked")
-        if self._trims is None:
+        if not self._checked:
             with self.phases.of("check"):
-                self.check(pool)
+                self._reader.check(pool)
+            self._checked = True
         values: dict[str, torch.Tensor] = {}
         items = pool.target.new_zeros(len(pool), 1 + len(self._wanted.n_back))
         items[:, 0] = pool.target
         n_positions = pool.item_seq_len.clone()
         with self.phases.of("forward"):
-            read = self._forward(pool, items, n_positions)
+            read = self._reader.read(pool, items, n_positions)
         counted = self._count(pool, read.product, items)
         self._own_values(values, counted, items)
         unsure = counted.uncertain
@@ -194,54 +80,8 @@ class CountingPass:
             self._ratio_values(values, read.ratios)
         return values
 
-    def _forward(self, pool: Pool, items: torch.Tensor, n_positions: torch.Tensor) -> _Read:
-        """States of every row; fills in the input items and the numbers of positions."""
-        read, wanted = _Read(), self._wanted
-        same = self._reads_in_one_forward()
-        for rows in self._chunks(pool):
-            batch = self._batch(pool, rows)
-            product = last_states(self._model, batch, OFFSETS if same else (0,))
-            if not bool(product.states.isfinite().all()):
-                raise NotCountableError("a state is not finite")
-            if same:
-                read.positions.append((rows, product))
-                states = product.states[: len(rows)]
-                product = ItemProduct(states, product.items, product.bias)
-            read.product.append((rows, product))
-            if self._observation is not None:
-                self._look(read, batch, rows, items, n_positions)
-            if wanted.positions and not same:
-                with self._paused(), unscaled(self._model):
-                    read.positions.append((rows, last_states(self._model, batch, OFFSETS)))
-        return read
-
-    def _reads_in_one_forward(self) -> bool:
-        """Whether the forward under evaluation is the unscaled model's, at every position."""
-        pools = isinstance(self._model, POOLS_ITS_POSITIONS)
-        return self._wanted.positions and not pools and is_unscaled(self._model)
-
-    def _chunks(self, pool: Pool) -> Iterator[torch.Tensor]:
-        if self._trims:
-            return chunks_by_length(pool.item_seq_len)
-        return chunks_by_length(torch.full_like(pool.item_seq_len, self._width(pool)))
-
-    def _look(
-        self,
-        read: _Read,
-        batch: Interaction,
-        rows: torch.Tensor,
-        items: torch.Tensor,
-        n_positions: torch.Tensor,
-    ) -> None:
-        assert self._observation is not None
-        every = torch.arange(len(rows), device=rows.device)
-        if self._wanted.ratios:
-            read.ratios.append((rows, self._observation.take_ratios(every, len(every))))
-        if self._wanted.n_back or self._wanted.positions:
-            window: ModelInput = self._observation.take_input(batch, every)
-            n_positions[rows] = window.n_positions
-            for column, n_back in enumerate(self._wanted.n_back.values(), start=1):
-                items[rows, column] = window.item_before_end(n_back)
+    def _paused(self) -> Any:
+        return (self._observation or Observation(self._model)).paused()
 
     # Counting ------------------------------------------------------------------------------------
 
@@ -264,7 +104,7 @@ class CountingPass:
         product = group[0][1]
         if self._ranker is None or not _share_items(self._ranker[0], product):
             largest = None if self._wanted.mean_rank else self._wanted.largest
-            ranker = Ranker(product.items, product.bias, self._margin, largest, self.phases)
+            ranker = Ranker(product.items, product.bias, self._reader.margin, largest, self.phases)
             self._ranker = (product, ranker)
         states = [part.states.view(n_reads, len(rows), -1) for rows, part in group]
         return torch.cat([rows for rows, _ in group]), torch.cat(states, dim=1), self._ranker[1]

@@ -38,8 +38,17 @@ class SequenceRatios:
     def of(cls, seen: Decomposition) -> SequenceRatios:
         """From one forward. Sums are in float64 and by row: who shares the batch changes nothing
         but rounding of the ratios themselves."""
-        mask = seen.mask
-        over_layers = seen.ratios.double().mean(dim=0) * mask  # [n_stages, R, L]
+        return cls.of_positions(seen.ratios, seen.mask)
+
+    @classmethod
+    def of_positions(cls, ratios: torch.Tensor, mask: torch.Tensor) -> SequenceRatios:
+        """From the ratios of every position.
+
+        Args:
+            ratios: [n_layers, n_stages, R, L].
+            mask: valid positions, [R, L].
+        """
+        over_layers = ratios.double().mean(dim=0) * mask  # [n_stages, R, L]
         n_positions = mask.sum(dim=1)
         last = last_valid_position(mask).view(1, -1, 1).expand(len(over_layers), -1, 1)
         return cls(
@@ -63,6 +72,8 @@ class Observation:
         self._ratios: list[SequenceRatios] = []
         self._input = InputWatch(model)
         self._paused = False
+        self._ratio_hooks = ExitStack()
+        self._watches_ratios = False
 
     @contextmanager
     def watching(self, ratios: bool, windows: bool) -> Iterator[None]:
@@ -74,10 +85,30 @@ class Observation:
         """
         with ExitStack() as stack:
             if ratios:
-                stack.enter_context(observe(self.model, self._keep_ratios))
+                self._watch_ratios()
+                stack.callback(self._unwatch_ratios)
             if windows:
                 self._input = stack.enter_context(watching_input(self.model))
             yield
+
+    def _watch_ratios(self) -> None:
+        self._ratio_hooks.enter_context(observe(self.model, self._keep_ratios))
+        self._watches_ratios = True
+
+    def _unwatch_ratios(self) -> None:
+        self._ratio_hooks.close()
+        self._watches_ratios = False
+
+    @contextmanager
+    def without_ratios(self) -> Iterator[None]:
+        """Inside, nothing watches the model for its mixing ratios: somebody else reads them."""
+        watched = self._watches_ratios
+        self._unwatch_ratios()
+        try:
+            yield
+        finally:
+            if watched:
+                self._watch_ratios()
 
     @contextmanager
     def paused(self) -> Iterator[None]:

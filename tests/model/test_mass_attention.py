@@ -15,13 +15,14 @@ from torch import nn
 from recbole_residual.decomposition import decompose, observe, score_shares
 from recbole_residual.errors import ModelError
 from recbole_residual.evaluator.sasrec_states import sasrec_states
+from recbole_residual.evaluator.states import is_plain_sasrec
 from recbole_residual.model import SASRecResidual
 from recbole_residual.model.fast_forward import can_run_fast
 from recbole_residual.model.mass_attention import MassAwareSoftmax
 from recbole_residual.model.objective import target_list_field
 from recbole_residual.model.residual import scale_residual
 from recbole_residual.model.switches import uniform_attention
-from recbole_residual.probe.engine.encoder import SweepEncoder, is_plain_sasrec
+from recbole_residual.probe.engine.encoder import SweepEncoder
 from recbole_residual.probe.engine.setting import ScalableResiduals
 from recbole_residual.probe.engine.setting_tree import SettingTree
 from tests.conftest import TinyDataset, random_interaction, tiny_config

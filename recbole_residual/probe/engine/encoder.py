@@ -9,88 +9,26 @@ too. Only the positions that somebody reads go through the last feed-forward blo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Callable
+from typing import Any
 
 import torch
-from recbole.model.abstract_recommender import SequentialRecommender
-from recbole.model.sequential_recommender import SASRec
-from torch import nn
 
 from recbole_residual.decomposition.ratios import gained_norm
+from recbole_residual.decomposition.sasrec_layer import (
+    CausalRows,
+    SasrecLayer,
+    layer_norm,
+    others_and_own,
+)
 from recbole_residual.decomposition.stages import mixing_ratio
 from recbole_residual.decomposition.sums import all_and_last, ratio_sums, row_sums
 from recbole_residual.model.architecture.stream import weighted
-from recbole_residual.model.base import ResidualMixin
-from recbole_residual.model.fast_forward import can_run_fast
-from recbole_residual.model.mass_attention import norm_order
 from recbole_residual.probe.engine.setting_tree import AttentionNode, LayerNode, SettingTree
 
 _SHARED_FROM = 3
 """From this many children on, what they share is worth computing first."""
-
-_SAFE_SCORE = 60.0
-"""Attention scores up to this size can be exponentiated as they are in float32."""
-
-
-def is_plain_sasrec(model: Any) -> bool:
-    """Whether ``model`` computes exactly what RecBole's SASRec does, but for residual factors.
-
-    A subclass with a forward or scores of its own, other blocks, or a foreign hook on a module is
-    another network.
-    """
-    cls = type(model)
-    return (
-        can_run_fast(model)
-        and cls.full_sort_predict is SASRec.full_sort_predict
-        and cls.gather_indexes
-        in (SequentialRecommender.gather_indexes, ResidualMixin.gather_indexes)
-    )
-
-
-@dataclass(frozen=True)
-class _Layer:
-    """Weights of one layer, laid out for products with rows of positions."""
-
-    n_heads: int
-    norm_order: float
-    attention: nn.Module
-    query_key: torch.Tensor
-    query_key_bias: torch.Tensor
-    value: torch.Tensor
-    value_bias: torch.Tensor
-    dense: nn.Linear
-    norm: nn.LayerNorm
-    dense_1: nn.Linear
-    activation: Callable[[torch.Tensor], torch.Tensor]
-    dense_2: nn.Linear
-    output_norm: nn.LayerNorm
-
-    @classmethod
-    def of(cls, layer: Any) -> _Layer:
-        attention, feed_forward = layer.multi_head_attention, layer.feed_forward
-        # Scores come out divided by sqrt(d) already.
-        scale = 1 / math.sqrt(attention.attention_head_size)
-        activation = feed_forward.intermediate_act_fn
-        if activation == feed_forward.gelu:
-            activation = nn.functional.gelu  # the same function in one operation
-        return cls(
-            n_heads=attention.num_attention_heads,
-            norm_order=norm_order(attention),
-            attention=attention,
-            query_key=torch.cat([attention.query.weight * scale, attention.key.weight]).t(),
-            query_key_bias=torch.cat([attention.query.bias * scale, attention.key.bias]),
-            value=attention.value.weight.t(),
-            value_bias=attention.value.bias,
-            dense=attention.dense,
-            norm=attention.LayerNorm,
-            dense_1=feed_forward.dense_1,
-            activation=activation,
-            dense_2=feed_forward.dense_2,
-            output_norm=feed_forward.LayerNorm,
-        )
 
 
 @dataclass(frozen=True)
@@ -120,8 +58,7 @@ class _Rows:
     last: torch.Tensor
     before: torch.Tensor
     groups: torch.Tensor
-    keep: torch.Tensor
-    mask: torch.Tensor
+    causal: CausalRows
     leaves: list[Any]
     ratio_sums: list[list[torch.Tensor]]
     row_sums: list[list[torch.Tensor]]
@@ -131,7 +68,8 @@ class SweepEncoder:
     """One SASRec under many settings.
 
     Args:
-        model: a model for which :func:`is_plain_sasrec` holds, in eval mode.
+        model: a model for which
+            :func:`~recbole_residual.evaluator.states.is_plain_sasrec` holds, in eval mode.
         settings: different settings.
         read_setting: the setting whose earlier positions are read.
         n_back: how many positions before the last are read of that one.
@@ -144,7 +82,7 @@ class SweepEncoder:
         self._item = model.item_embedding.weight
         self._position = model.position_embedding.weight
         self._norm = model.LayerNorm
-        self._layers = [_Layer.of(layer) for layer in model.trm_encoder.layer]
+        self._layers = [SasrecLayer.of(layer) for layer in model.trm_encoder.layer]
 
     def encode(self, item_seq: torch.Tensor, item_seq_len: torch.Tensor) -> Encoded:
         """Run every setting on some rows.
@@ -155,7 +93,7 @@ class SweepEncoder:
         """
         rows = self._rows(item_seq, item_seq_len)
         x = self._item[item_seq] + self._position[: item_seq.shape[1]]
-        x = _layer_norm(self._norm, x.flatten(0, 1))
+        x = layer_norm(self._norm, x.flatten(0, 1))
         self._run(0, self.tree.root, x, rows)
         hidden = x.new_empty(len(self.tree.paths), rows.n_rows, x.shape[1])
         read = x.new_empty(self._n_back, rows.n_rows, x.shape[1])
@@ -174,15 +112,13 @@ class SweepEncoder:
         first = torch.arange(n_rows, device=device) * length
         last = first + item_seq_len - 1
         back = torch.arange(1, self._n_back + 1, device=device).unsqueeze(1)
-        causal = torch.ones(length, length, dtype=self._item.dtype, device=device).tril_()
         return _Rows(
             n_rows=n_rows,
             n_positions=length,
             last=last,
             before=torch.maximum(last - back, first),
             groups=all_and_last(order < item_seq_len.unsqueeze(1)),
-            keep=causal,
-            mask=torch.where(causal > 0, 0.0, -torch.inf).to(causal.dtype),
+            causal=CausalRows.of(n_rows, length, self._item),
             leaves=[],
             ratio_sums=[[torch.empty(0)] * n for n in self.tree.n_attention],
             row_sums=[[torch.empty(0)] * n for n in self.tree.n_attention],
@@ -191,7 +127,7 @@ class SweepEncoder:
     def _run(self, depth: int, node: LayerNode, x: torch.Tensor, rows: _Rows) -> None:
         """One layer on one input [N, D], and everything behind it."""
         layer = self._layers[depth]
-        mixing, own = _attend(layer, x, rows)
+        mixing, own = others_and_own(layer, x, rows.causal)
         x = weighted(layer.attention, x)  # from here on x is what the residual carries
         sums = _ratio_sums(layer, node, x, mixing, own, rows)
         for child, (total, by_row) in zip(node.children, sums):
@@ -209,7 +145,7 @@ class SweepEncoder:
             for output in child.outputs:
                 z = torch.add(written, normed, alpha=output.factor)
                 assert output.next is not None
-                self._run(depth + 1, output.next, _layer_norm(layer.output_norm, z), rows)
+                self._run(depth + 1, output.next, layer_norm(layer.output_norm, z), rows)
 
     def _collect(self, node: LayerNode, x: torch.Tensor, branch: torch.Tensor, rows: _Rows) -> None:
         """Keep, of the last attention block, the positions that are read."""
@@ -225,7 +161,7 @@ class SweepEncoder:
     def _finish(self, rows: _Rows, hidden: torch.Tensor, read: torch.Tensor) -> None:
         """The last feed-forward block, at the positions that are read."""
         layer = self._layers[-1]
-        normed = _layer_norm(layer.norm, torch.cat([z for _, z, _ in rows.leaves]))
+        normed = layer_norm(layer.norm, torch.cat([z for _, z, _ in rows.leaves]))
         written = layer.dense_2(layer.activation(layer.dense_1(normed)))
         sizes = [len(z) for _, z, _ in rows.leaves]
         parts = zip(rows.leaves, normed.split(sizes), written.split(sizes))
@@ -233,61 +169,13 @@ class SweepEncoder:
             for output in child.outputs:
                 z = torch.add(written_part, normed_part, alpha=output.factor)
                 if read_leaf is None:
-                    hidden[output.leaf] = _layer_norm(layer.output_norm, z)
+                    hidden[output.leaf] = layer_norm(layer.output_norm, z)
                 elif output.leaf == read_leaf:
-                    read[:] = _layer_norm(layer.output_norm, z).view_as(read)
-
-
-def _layer_norm(norm: nn.LayerNorm, z: torch.Tensor) -> torch.Tensor:
-    return nn.functional.layer_norm(z, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-
-
-def _attend(layer: _Layer, x: torch.Tensor, rows: _Rows) -> tuple[torch.Tensor, torch.Tensor]:
-    """What every position takes from the others, and from itself: m_i and a_ii, [N, D] each."""
-    n, n_dim = x.shape
-    n_heads, size = layer.n_heads, n_dim // layer.n_heads
-    by_row = (rows.n_rows, rows.n_positions)
-    query_key = torch.addmm(layer.query_key_bias, x, layer.query_key).view(
-        *by_row, 2, n_heads, size
-    )
-    value = torch.addmm(layer.value_bias, x, layer.value)
-    by_head = value.view(*by_row, n_heads, size)
-    parts = x.new_empty(2, n, n_dim)
-    context = parts[0].view(*by_row, n_heads, size)
-    own_weight = x.new_empty(n, n_heads)
-    total = x.new_empty(n, n_heads)
-    for head in range(n_heads):
-        query, key = query_key[:, :, 0, head], query_key[:, :, 1, head]
-        weights = torch.bmm(query, key.transpose(1, 2))
-        weights = _exponentiate(weights, layer.norm_order, rows)
-        context[:, :, head] = torch.bmm(weights, by_head[:, :, head])
-        own_weight[:, head] = weights.diagonal(dim1=1, dim2=2).reshape(-1)
-        total[:, head] = _norm_of(weights, layer.norm_order).view(-1)
-    spread = torch.eye(n_heads, dtype=x.dtype, device=x.device).repeat_interleave(size, dim=1)
-    torch.mul(value, own_weight @ spread, out=parts[1])
-    parts[0] -= parts[1]
-    parts *= torch.reciprocal(total) @ spread
-    output = torch.mm(parts.view(2 * n, n_dim), layer.dense.weight.t()).view(2, n, n_dim)
-    return output[0], output[1]
-
-
-def _norm_of(weights: torch.Tensor, order: float) -> torch.Tensor:
-    """What divides the weights of each query: their sum, or their norm, [B, L, L] -> [B, L]."""
-    return weights.sum(dim=2) if order == 1 else weights.pow(order).sum(dim=2).pow(1 / order)
-
-
-def _exponentiate(scores: torch.Tensor, order: float, rows: _Rows) -> torch.Tensor:
-    """Attention weights up to a factor per query, 0 where the query does not see the key."""
-    if scores.device.type == "cpu" and order == 1:
-        low, high = torch.aminmax(scores)
-        if low.item() > -_SAFE_SCORE and high.item() < _SAFE_SCORE:
-            # No shift is needed, and hidden keys at -inf would make exp many times slower.
-            return scores.exp_().mul_(rows.keep)
-    return torch.softmax(scores.add_(rows.mask), dim=-1)
+                    read[:] = layer_norm(layer.output_norm, z).view_as(read)
 
 
 def _ratio_sums(
-    layer: _Layer,
+    layer: SasrecLayer,
     node: LayerNode,
     x: torch.Tensor,
     mixing: torch.Tensor,
@@ -311,7 +199,7 @@ def _ratio_sums(
 
 
 def _kept_norms(
-    layer: _Layer, children: Sequence[AttentionNode], x: torch.Tensor, own: torch.Tensor
+    layer: SasrecLayer, children: Sequence[AttentionNode], x: torch.Tensor, own: torch.Tensor
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Norms of ``a_ii + alpha x_i`` and of its N() without sigma, for each child's alpha."""
     if len(children) < _SHARED_FROM:
@@ -354,7 +242,9 @@ class _FeedForwardInput:
     alpha only combines them and divides by its own sigma.
     """
 
-    def __init__(self, layer: _Layer, x: torch.Tensor, branch: torch.Tensor, shared: bool) -> None:
+    def __init__(
+        self, layer: SasrecLayer, x: torch.Tensor, branch: torch.Tensor, shared: bool
+    ) -> None:
         self._layer, self._x, self._branch, self._shared = layer, x, branch, shared
         if not shared:
             return
@@ -371,7 +261,7 @@ class _FeedForwardInput:
         layer = self._layer
         if not self._shared:
             z = torch.add(self._branch, self._x, alpha=alpha)
-            normed = _layer_norm(layer.norm, z)
+            normed = layer_norm(layer.norm, z)
             inner = layer.dense_1(normed)
         else:
             variance = self._variance.square(alpha).div_(self._u.shape[1]).add_(layer.norm.eps)

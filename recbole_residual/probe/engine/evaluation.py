@@ -8,8 +8,8 @@ from typing import Any, Callable
 
 import torch
 
+from recbole_residual.evaluator.states import is_plain_sasrec
 from recbole_residual.model.architecture.precision import refuse_half_precision
-from recbole_residual.probe.engine.encoder import is_plain_sasrec
 from recbole_residual.probe.engine.one_by_one import evaluate_one_by_one
 from recbole_residual.probe.engine.outcome import Evaluation
 from recbole_residual.probe.engine.rows import Rows, iterate_rows

@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from recbole.model.sequential_recommender import BERT4Rec, SASRec
 
+from recbole_residual.evaluator.states import is_plain_sasrec
 from recbole_residual.model import SASRecResidual
 from recbole_residual.model.residual import scale_residual
 from recbole_residual.model.switches import uniform_attention, without_position
-from recbole_residual.probe.engine.encoder import SweepEncoder, is_plain_sasrec
+from recbole_residual.probe.engine.encoder import SweepEncoder
 from recbole_residual.probe.engine.setting import Setting, applied
 from recbole_residual.probe.engine.setting_tree import SettingTree
 from tests.conftest import random_interaction

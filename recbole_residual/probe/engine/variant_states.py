@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from recbole_residual.evaluator.states import is_plain_sasrec
 from recbole_residual.model.mass_attention import norm_order
 from recbole_residual.model.residual import residual_factor
-from recbole_residual.probe.engine.encoder import is_plain_sasrec
 from recbole_residual.probe.engine.variants import Recent, Variants
 
 _MASKED = -10000.0

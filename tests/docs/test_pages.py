@@ -76,3 +76,13 @@ def test_links_lead_somewhere(path: Path) -> None:
 )
 def test_what_the_reference_names_is_there(name: str) -> None:
     assert pkgutil.resolve_name(name) is not None
+
+
+@pytest.mark.parametrize("path", PAGES, ids=page_name)
+def test_files_that_a_page_names_are_there(path: Path) -> None:
+    named = re.findall(
+        r"(?<![\w/.-])((?:tests|benchmarks|recbole_residual|properties|examples)/[\w./-]*\w)",
+        path.read_text(encoding="utf-8"),
+    )
+    missing = [name for name in named if not (ROOT / name).exists()]
+    assert not missing

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from logging import getLogger
 
-from logging import getLogger
-
 from recbole_residual.errors import CheckpointError
 from recbole_residual.files import CONFIG_FILE, RESULT_FILE, read_json, read_yaml
 from recbole_residual.report.record import RunRecord

@@ -10,7 +10,12 @@ import torch
 from recbole.model.abstract_recommender import AbstractRecommender, SequentialRecommender
 from recbole.utils import get_model as get_recbole_model
 
-from recbole_residual.errors import ModelError, ResidualError, UnknownModelError
+from recbole_residual.errors import (
+    MissingPackageError,
+    ModelError,
+    ResidualError,
+    UnknownModelError,
+)
 
 MODELS: dict[str, type[AbstractRecommender]] = {}
 
@@ -95,6 +100,7 @@ def build_model(config: Any, dataset: Any, model_class: type | None = None) -> A
 
     Raises:
         UnknownModelError: if there is no such model.
+        MissingPackageError: if it needs a package that is not installed.
         ModelError: if its constructor refuses a value.
     """
     model_class = model_class or get_model(config["model"])
@@ -102,6 +108,11 @@ def build_model(config: Any, dataset: Any, model_class: type | None = None) -> A
         return model_class(config, dataset).to(config["device"])
     except (ResidualError, torch.cuda.OutOfMemoryError):
         raise
+    except ModuleNotFoundError as error:  # KGAT wants dgl, NCL faiss, KGIN torch_scatter
+        raise MissingPackageError(
+            f"{model_class.__name__} needs the package {error.name}, which is not installed: "
+            f"pip install {error.name}."
+        ) from error
     except _REFUSALS as error:
         reason = str(error) or "no reason is given"
         if isinstance(error, LookupError):

@@ -173,6 +173,10 @@ def _shuffles(record: RunRecord, numbers: dict[str, Quantity]) -> str:
         return "What shuffling the input costs was not asked (--probes=shuffle)."
     prefix = numbers["shuffle_prefix"]
     metric = prefix.name.split()[0]
+    if isnan(prefix.value):
+        return (
+            f"What shuffling the input costs is not defined: {metric} of the input as it is is 0."
+        )
     if prefix.value > 0:
         text = f"Shuffling every item but the last costs {_percent(prefix)} of {metric}"
     else:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from recbole.model.sequential_recommender import SASRec
 
-from recbole_residual.errors import ModelError, UnknownModelError
+from recbole_residual.errors import MissingPackageError, ModelError, UnknownModelError
 from recbole_residual.model import registry
 from recbole_residual.model.registry import build_model, get_model, register_model
 from tests.conftest import TinyDataset, tiny_config
@@ -75,3 +77,12 @@ def test_a_model_is_built_on_the_device_of_its_configuration(monkeypatch) -> Non
 
     with pytest.raises(AttributeError):  # a bug, not a value
         build_model(tiny_config(), TinyDataset(30), Broken)
+
+
+def test_a_package_that_a_model_needs_and_that_is_not_there_is_named() -> None:
+    class NeedsMore:
+        def __init__(self, config: Any, dataset: Any) -> None:
+            import no_such_package  # noqa: F401
+
+    with pytest.raises(MissingPackageError, match="NeedsMore needs the package no_such_package"):
+        build_model({}, None, NeedsMore)

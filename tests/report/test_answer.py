@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from recbole_residual.report.answer import Quantity, answer, quantities
+from recbole_residual.report.answer import Quantity, _shuffles, answer, quantities
 from recbole_residual.report.comparison import compare
 from recbole_residual.report.neighbours import neighbouring_results
 from recbole_residual.report.page import report
@@ -162,3 +162,10 @@ def test_the_answer_of_several_runs(whole_run: Path, other_alpha: Path) -> None:
     (said,) = (point for point in points if "paired tests across users" in point)
     assert said.startswith(f"Of {len(tests)} paired tests")
     assert ("none is below" if below == 0 else f", {below} ") in said
+
+
+def test_a_drop_from_nothing_is_not_defined(whole_run: Path) -> None:
+    drop = Quantity("NDCG@10 lost", float("nan"))
+    sentence = _shuffles(RunRecord.read(whole_run), {"shuffle_prefix": drop})
+    assert "is not defined: NDCG@10 of the input" in sentence
+    assert "nan" not in sentence

@@ -193,22 +193,25 @@ class CountingPass:
         parts: list[tuple[torch.Tensor, ItemProduct]],
         n_positions: torch.Tensor,
     ) -> None:
-        ranks = pool.target.new_empty(len(pool), len(OFFSETS))
+        reached = n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=n_positions.device)
+        # At alpha = 1 the target has just been ranked at the last position.
+        known = is_unscaled(self._model)
+        ranks = pool.target.new_zeros(len(pool), len(OFFSETS))
         unsure = torch.zeros(len(pool), dtype=torch.bool, device=ranks.device)
         for rows, states, ranker in self._groups(parts, len(OFFSETS)):
             hidden = self._left_out(pool, rows)
-            for column, at_position in enumerate(states):
-                counted = ranker.count(at_position, pool.target[rows].unsqueeze(1), hidden)
+            for column in range(int(known), len(OFFSETS)):
+                target = pool.target[rows] * reached[rows, column]
+                counted = ranker.count(states[column], target.unsqueeze(1), hidden)
                 ranks[rows, column] = counted.ranks[:, 0]
-                unsure[rows] |= counted.uncertain
+                unsure[rows] |= counted.uncertain & reached[rows, column]
         with self.phases.of("plain"), self._paused(), unscaled(self._model):
             rows = unsure.nonzero().squeeze(1)
             for part, read in plain_position_scores(self._model, pool, rows, OFFSETS):
                 for column, scores in enumerate(read):
                     refuse_nan(scores)
                     ranks[part, column] = rank_of(scores, pool.target[part])
-        reached = n_positions.unsqueeze(1) > torch.tensor(OFFSETS, device=ranks.device)
-        if is_unscaled(self._model):
+        if known:
             ranks[:, 0] = values["rec.target_rank"]
         values["rec.position_rank"] = ranks * reached
 

@@ -13,7 +13,7 @@ from recbole.evaluator import register as recboles
 from recbole.trainer import Trainer
 from recbole.utils import EvaluatorType
 
-from recbole_residual.evaluator import register, register_metrics
+from recbole_residual.evaluator import register, register_metrics, unregister
 from tests.evaluator.conftest import SETTINGS
 
 Sessions = Callable[..., Any]
@@ -41,6 +41,19 @@ def test_registering_again_changes_nothing() -> None:
     register()
     assert tables == before
     assert methods == [Trainer.__init__, Trainer._valid_epoch, Trainer.evaluate]
+
+
+def test_the_end_of_a_registration_gives_recboles_methods_back() -> None:
+    names = ("__init__", "_valid_epoch", "evaluate")
+    try:
+        unregister()
+        recboles_own = [vars(Trainer)[name] for name in names]
+        with register():
+            changed = [vars(Trainer)[name] for name in names]
+        assert all(ours is not own for ours, own in zip(changed, recboles_own))
+        assert [vars(Trainer)[name] for name in names] == recboles_own
+    finally:
+        register()
 
 
 def test_the_four_are_ranking_metrics_with_a_direction() -> None:

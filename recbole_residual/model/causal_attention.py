@@ -24,15 +24,19 @@ _QUERIES_PER_BLOCK = 64
 def causal_attention(qkv: torch.Tensor, p: float) -> torch.Tensor:
     """``dropout(softmax(causal(Q @ K.T / sqrt(W)))) @ V`` for every head.
 
+    Half precision, as of autocast, is computed in float32: softmax needs it, and a CPU without
+    products of bfloat16 loses nothing by it.
+
     Args:
         qkv: queries, keys and values, on the CPU, [B, L, 3, H, W].
         p: share of the attention weights that is dropped, above 0 and below 1.
 
     Returns:
-        torch.Tensor: [B, L, H * W].
+        torch.Tensor: [B, L, H * W], in the precision of ``qkv``.
     """
+    compute_dtype = torch.promote_types(qkv.dtype, torch.float32)
     with torch.autocast("cpu", enabled=False):
-        return _CausalAttention.apply(qkv, p)
+        return _CausalAttention.apply(qkv.to(compute_dtype), p).to(qkv.dtype)
 
 
 def _tiles(batch: int, length: int, heads: int) -> Iterator[tuple[slice, int, slice]]:

@@ -99,3 +99,18 @@ def test_keeps_one_tensor_of_weights_and_no_future():
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         causal_attention(qkv, 0.5)
     assert stored <= qkv.numel() + 0.75 * 3 * 2 * 128 * 128
+
+
+def test_half_precision_comes_and_goes_and_float32_is_between():
+    half = make_qkv(3, 40, 2, 8, torch.float32).bfloat16().requires_grad_()
+    single = half.detach().float().requires_grad_()
+    results = []
+    for qkv in (half, single):
+        torch.manual_seed(1)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            context = causal_attention(qkv, 0.5)
+        context.sum().backward()
+        results.append((context.detach(), qkv.grad))
+    for mine, exact in zip(*results):
+        assert mine.dtype == torch.bfloat16
+        assert torch.equal(mine, exact.bfloat16())

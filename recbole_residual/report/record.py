@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -20,7 +21,6 @@ from recbole_residual.report.result_intervals import (
     share_intervals,
     sweep_intervals,
 )
-from recbole_residual.run.session import folder_of
 
 PROGRAM = "recbole-residual"
 """How commands in a report begin."""
@@ -185,6 +185,24 @@ def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
         if frame[name].isna().all():
             frame[name] = np.nan
     return frame
+
+
+def folder_of(source: Any) -> Path:
+    """The folder of the run that a source is about, for those who read what it holds.
+
+    Args:
+        source: the folder; or a session that was opened from one, or a diagnosis.
+
+    Raises:
+        ConfigError: if there is no folder.
+    """
+    folder = source if isinstance(source, (str, os.PathLike)) else getattr(source, "folder", None)
+    if folder is None:
+        raise ConfigError(
+            f"{source!r} has no folder of a run whose results could be read: give the folder, a "
+            "session that was opened from it, or what diagnose() returned."
+        )
+    return Path(folder).expanduser().absolute()
 
 
 def relative_command(command: str, base: Path) -> str:

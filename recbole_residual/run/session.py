@@ -202,24 +202,6 @@ class Session:
         return f"<table>{rows}</table>"
 
 
-def folder_of(source: Any) -> Path:
-    """The folder of the run that a source is about, for those who read what it holds.
-
-    Args:
-        source: the folder; or a session that was opened from one, or a diagnosis.
-
-    Raises:
-        ConfigError: if there is no folder.
-    """
-    folder = source if isinstance(source, (str, os.PathLike)) else getattr(source, "folder", None)
-    if folder is None:
-        raise ConfigError(
-            f"{source!r} has no folder of a run whose results could be read: give the folder, a "
-            "session that was opened from it, or what diagnose() returned."
-        )
-    return Path(folder).expanduser().absolute()
-
-
 def build_session(config: ResidualConfig) -> Session:
     """Load the data, split it, and build the model, with RecBole's order of seeding.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -59,3 +61,12 @@ def test_tokens_of_users_stay_text(folder: RunFolder) -> None:
     table = RunRecord.read(folder.path).per_user()
     assert list(table.index) == ["01", "1"]
     assert list(table["target"]) == ["007", "7"]
+
+
+def test_a_report_waits_for_no_torch() -> None:
+    code = "import sys, recbole_residual.report.writing; print('torch' in sys.modules)"
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"

@@ -134,7 +134,7 @@ def test_an_interrupt_leaves_what_resumes_to_the_same_numbers(tmp_path: Path, mo
 
 
 def test_a_killed_process_resumes_to_the_same_numbers(tmp_path: Path) -> None:
-    setup = {**SMALL, "epochs": 8, "loss_positions": "last", "train_batch_size": 256}
+    setup = {**SMALL, "epochs": 20, "loss_positions": "last", "train_batch_size": 256}
     whole = run("SASRecResidual", "ml-100k", config_dict=setup)
     folder = tmp_path / "run"
     file = tmp_path / "setup.yaml"

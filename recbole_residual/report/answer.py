@@ -174,9 +174,7 @@ def _shuffles(record: RunRecord, numbers: dict[str, Quantity]) -> str:
     prefix = numbers["shuffle_prefix"]
     metric = prefix.name.split()[0]
     if isnan(prefix.value):
-        return (
-            f"What shuffling costs is not defined: {metric} of the input as it is is 0."
-        )
+        return f"What shuffling costs is not defined: {metric} of the input as it is is 0."
     if prefix.value > 0:
         text = f"Shuffling every item but the last costs {_percent(prefix)} of {metric}"
     else:

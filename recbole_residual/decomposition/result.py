@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from html import escape
 
 import pandas as pd
 import torch
@@ -12,7 +13,7 @@ from recbole_residual.decomposition.statistics import RatioStatistics
 from recbole_residual.errors import ModelError
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Decomposition:
     """What each position keeps and what it takes, in one forward of one batch.
 
@@ -47,6 +48,24 @@ class Decomposition:
     attention: torch.Tensor | None = None
     map_mask: torch.Tensor | None = None
     parts: Parts | None = None
+
+    def __repr__(self) -> str:
+        kept = [
+            name
+            for name in ("head_ratios", "contributions", "attention", "parts")
+            if getattr(self, name) is not None
+        ]
+        return (
+            f"Decomposition(layers={list(self.layers)}, stages={list(self.stages)}, "
+            f"sequences={len(self.mask)}, alpha={self.alpha}"
+            f"{''.join(f', {name}' for name in kept)})"
+        )
+
+    def _repr_html_(self) -> str:
+        tidy = self.to_frame()
+        means = tidy[(tidy["statistic"] == "mean") & (tidy["layer"] == "all")]
+        table = means.pivot(index="stage", columns="position", values="value")
+        return f"<p>{escape(repr(self))}</p>{table.to_html(float_format='{:.4f}'.format)}"
 
     def to_frame(self) -> pd.DataFrame:
         """Statistics of this batch as a tidy table, see :meth:`RatioStatistics.to_frame`."""

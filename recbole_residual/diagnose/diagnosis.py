@@ -29,7 +29,7 @@ from recbole_residual.run.train import start_config
 from recbole_residual.trainer.trainer import get_trainer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Diagnosis:
     """What was found. In a notebook it shows its tables and figures.
 
@@ -53,6 +53,9 @@ class Diagnosis:
     def figures(self) -> dict[str, Any]:
         """Every matplotlib figure by name; None where its numbers were not run."""
         return self.report.figures
+
+    def __repr__(self) -> str:
+        return f"Diagnosis({self.report.title}; {self.folder})"
 
     def _repr_html_(self) -> str:
         return self.report._repr_html_()

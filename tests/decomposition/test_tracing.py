@@ -174,3 +174,13 @@ def test_a_model_that_ends_before_its_last_block_is_refused(model: Any) -> None:
     model.full_sort_predict = lambda interaction: None
     with pytest.raises(RuntimeError, match="did not run all attention blocks"):
         decompose(model, random_interaction())
+
+
+def test_it_shows_itself_in_short(model: Any) -> None:
+    seen = decompose(model, random_interaction(rows=9), maps=True)
+    assert "sequences=9" in repr(seen)
+    assert "contributions, attention" in repr(seen)
+    assert "tensor" not in repr(seen)
+    mean = seen.to_frame().query("layer == 'all' and stage == 'res' and position == 'last'")
+    value = mean.loc[mean["statistic"] == "mean", "value"].iloc[0]
+    assert f"{value:.4f}" in seen._repr_html_()

@@ -311,14 +311,13 @@ def tensorboard_under(folder: str) -> Iterator[None]:
 def recbole_mended() -> Iterator[None]:
     """Inside, RecBole's classes are mended; at the end they are as they were before.
 
-    Where :func:`mend_recbole` has been called, by ``register()``, its mends stay.
+    Where :func:`mend_recbole` has been called before, by ``register()``, its mends stay.
     """
-    lasting = bool(_replaced)
-    mend_recbole()
+    mended_here = mend_recbole()
     try:
         yield
     finally:
-        if not lasting:
+        if mended_here:
             unmend_recbole()
 
 
@@ -332,16 +331,22 @@ def unmend_recbole() -> None:
             setattr(owner, name, value)
 
 
-def mend_recbole() -> None:
-    """Apply every mend that RecBole's own classes need."""
+def mend_recbole() -> bool:
+    """Apply every mend that RecBole's own classes need.
+
+    Returns:
+        Whether one was missing, so that whoever called may take them off again.
+    """
     from recbole.data.dataset import Dataset, SequentialDataset
     from recbole.trainer import Trainer
 
+    n_before = len(_replaced)
     mend_missing_numpy_aliases()
     mend_scipy_dok_update()
     mend_pandas3_chained_fillna(Dataset)
     mend_pandas3_series_agg(Dataset, SequentialDataset)
     mend_torch26_load(Trainer)
+    return len(_replaced) > n_before
 
 
 def silence_known_warnings() -> None:

@@ -25,6 +25,8 @@ from recbole_residual.evaluator.evaluator import ResidualEvaluator
 from recbole_residual.evaluator.per_user import per_user_table, write_per_user
 
 _ORIGINALS = "_recbole_residual_originals"
+_MENDED = "_recbole_residual_mended"
+"""Whether this registration mended RecBole, or found it mended."""
 _VALIDATES = "_recbole_residual_validates"
 
 
@@ -60,8 +62,9 @@ def register() -> Registration:
         Registration: for ``with register(): ...``.
     """
     register_metrics()
-    compat.mend_recbole()
+    mended_here = compat.mend_recbole()
     if not hasattr(Trainer, _ORIGINALS):
+        setattr(Trainer, _MENDED, mended_here)
         changes = {
             "__init__": _with_own_collector(Trainer.__init__),
             "_valid_epoch": _with_tensorboard(Trainer._valid_epoch),
@@ -85,7 +88,9 @@ def unregister() -> None:
             setattr(Trainer, name, original)
     if hasattr(Trainer, _ORIGINALS):
         delattr(Trainer, _ORIGINALS)
-        compat.unmend_recbole()
+        if getattr(Trainer, _MENDED):
+            compat.unmend_recbole()
+        delattr(Trainer, _MENDED)
 
 
 class Registration(AbstractContextManager):

@@ -313,17 +313,20 @@ def recbole_mended() -> Iterator[None]:
 
     Where :func:`mend_recbole` has been called before, by ``register()``, its mends stay.
     """
-    mended_here = mend_recbole()
+    before = mend_recbole()
     try:
         yield
     finally:
-        if mended_here:
-            unmend_recbole()
+        unmend_recbole(before)
 
 
-def unmend_recbole() -> None:
-    """Take every mend off RecBole's classes again."""
-    while _replaced:
+def unmend_recbole(before: int = 0) -> None:
+    """Take mends off RecBole's classes again.
+
+    Args:
+        before: how many may stay, as :func:`mend_recbole` returned it.
+    """
+    while len(_replaced) > before:
         owner, name, value = _replaced.pop()
         if value is _MISSING:
             delattr(owner, name)
@@ -331,11 +334,11 @@ def unmend_recbole() -> None:
             setattr(owner, name, value)
 
 
-def mend_recbole() -> bool:
-    """Apply every mend that RecBole's own classes need.
+def mend_recbole() -> int:
+    """Apply every mend that RecBole's own classes need and do not have.
 
     Returns:
-        Whether one was missing, so that whoever called may take them off again.
+        How many there were before, for :func:`unmend_recbole`.
     """
     from recbole.data.dataset import Dataset, SequentialDataset
     from recbole.trainer import Trainer
@@ -346,7 +349,7 @@ def mend_recbole() -> bool:
     mend_pandas3_chained_fillna(Dataset)
     mend_pandas3_series_agg(Dataset, SequentialDataset)
     mend_torch26_load(Trainer)
-    return len(_replaced) > n_before
+    return n_before
 
 
 def silence_known_warnings() -> None:

@@ -25,8 +25,8 @@ from recbole_residual.evaluator.evaluator import ResidualEvaluator
 from recbole_residual.evaluator.per_user import per_user_table, write_per_user
 
 _ORIGINALS = "_recbole_residual_originals"
-_MENDED = "_recbole_residual_mended"
-"""Whether this registration mended RecBole, or found it mended."""
+_MENDS = "_recbole_residual_mends"
+"""How many mends of RecBole's classes there were before the registration."""
 _VALIDATES = "_recbole_residual_validates"
 
 
@@ -62,9 +62,9 @@ def register() -> Registration:
         Registration: for ``with register(): ...``.
     """
     register_metrics()
-    mended_here = compat.mend_recbole()
+    mends_before = compat.mend_recbole()
     if not hasattr(Trainer, _ORIGINALS):
-        setattr(Trainer, _MENDED, mended_here)
+        setattr(Trainer, _MENDS, mends_before)
         changes = {
             "__init__": _with_own_collector(Trainer.__init__),
             "_valid_epoch": _with_tensorboard(Trainer._valid_epoch),
@@ -88,9 +88,8 @@ def unregister() -> None:
             setattr(Trainer, name, original)
     if hasattr(Trainer, _ORIGINALS):
         delattr(Trainer, _ORIGINALS)
-        if getattr(Trainer, _MENDED):
-            compat.unmend_recbole()
-        delattr(Trainer, _MENDED)
+        compat.unmend_recbole(getattr(Trainer, _MENDS))
+        delattr(Trainer, _MENDS)
 
 
 class Registration(AbstractContextManager):

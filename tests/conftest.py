@@ -36,9 +36,12 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(autouse=True)
 def _recbole_works_here() -> None:
-    """RecBole, with which this package is compared, needs the mends on newer libraries too."""
+    """RecBole, with which this package is compared, needs the mends on newer libraries too.
+
+    Before every test, as one that ends a registration takes them off.
+    """
     mend_recbole()
 
 

@@ -190,17 +190,3 @@ def test_tensorboard_goes_where_it_is_told(tmp_path) -> None:
         trainer.get_tensorboard(None).close()
     assert list((tmp_path / "board").iterdir())
     assert not (tmp_path / "log_tensorboard").exists()
-
-
-def test_mends_that_were_there_before_a_registration_stay() -> None:
-    from recbole.data.dataset import Dataset
-
-    from recbole_residual import register
-
-    mended = dict(vars(Dataset))  # by the fixture of all tests
-    with register():
-        pass
-    assert dict(vars(Dataset)) == mended
-    with compat.recbole_mended():
-        pass
-    assert dict(vars(Dataset)) == mended

@@ -36,12 +36,15 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _recbole_works_in_fixtures() -> None:
+    """RecBole, with which this package is compared, needs the mends on newer libraries too."""
+    mend_recbole()
+
+
 @pytest.fixture(autouse=True)
 def _recbole_works_here() -> None:
-    """RecBole, with which this package is compared, needs the mends on newer libraries too.
-
-    Before every test, as one that ends a registration takes them off.
-    """
+    """Once more before every test, as one that ends a registration takes them off."""
     mend_recbole()
 
 

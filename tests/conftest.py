@@ -36,7 +36,7 @@ def _one_thread() -> None:
     torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def _recbole_works_in_fixtures() -> None:
     """RecBole, with which this package is compared, needs the mends on newer libraries too."""
     mend_recbole()

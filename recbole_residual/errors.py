@@ -15,7 +15,23 @@ shows its traceback. Importing this module costs nothing: no torch, no RecBole.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+
+
+def suggestion(name: str, known: Iterable[str], likeness: float = 0.6) -> str:
+    """A sentence for an error about a name that is not known; empty if none is like it.
+
+    Args:
+        name: as it was written.
+        known: the names that there are.
+        likeness: how alike two names must be, from 0 to 1.
+
+    Example:
+        >>> suggestion("shufle", ["shuffle", "positions"]), suggestion("x", ["shuffle"])
+        (" Did you mean 'shuffle'?", '')
+    """
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=likeness)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 class ResidualError(ValueError):
@@ -61,8 +77,7 @@ class UnknownModelError(ConfigError):
     """No model of that name, here or in RecBole."""
 
     def __init__(self, name: str, own: Sequence[str], recbole: Sequence[str]) -> None:
-        close = difflib.get_close_matches(name, [*own, *recbole], n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = suggestion(name, [*own, *recbole])
         super().__init__(
             f"unknown model {name!r}.{hint} Models of this package: {', '.join(own)}. "
             f"RecBole's sequential models: {', '.join(recbole)}."

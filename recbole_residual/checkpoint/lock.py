@@ -7,7 +7,6 @@ import os
 import platform
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout
 
@@ -71,12 +70,7 @@ class RunLock:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # The lock's own file stays: whoever has it open already would lock what is no longer there.
         self._owner_file.unlink(missing_ok=True)
         self._release()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 
-from recbole_residual.errors import ConfigError, UnknownProbeError
+from recbole_residual.errors import ConfigError, UnknownProbeError, suggestion
 
 PROBES = {
     "internals": "mixing ratios by layer, average maps of 15 positions, ranks of the last item",
@@ -59,8 +58,7 @@ shuffle, positions, faithfulness, influence, reliance.
     checked = list(dict.fromkeys(names))
     for name in checked:
         if name not in PROBES:
-            close = difflib.get_close_matches(name, PROBES, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = suggestion(name, PROBES)
             raise UnknownProbeError(
                 f"unknown probe {name!r}.{hint} There are: {', '.join(PROBES)}."
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import warnings
@@ -15,7 +14,7 @@ import pandas as pd
 
 from recbole_residual.data.text_file import TextTable
 from recbole_residual.data.times import CALENDAR_DATES, SECONDS, likely_unit
-from recbole_residual.errors import DataError, MissingPackageError
+from recbole_residual.errors import DataError, MissingPackageError, suggestion
 
 Source = Union[pd.DataFrame, str, "os.PathLike[str]"]
 
@@ -128,8 +127,7 @@ def _check_columns(source: Source, columns: Sequence[str] | None, header: Sequen
     for column in columns or ():
         if column in header:
             continue
-        close = difflib.get_close_matches(str(column), names, n=1, cutoff=0.5)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        hint = suggestion(str(column), names, likeness=0.5)
         raise DataError(
             f"{in_words(source)}: there is no column {column!r}.{hint} There are: "
             f"{', '.join(names)}."

@@ -10,9 +10,9 @@ import torch
 from recbole.data.dataloader import AbstractDataLoader, FullSortEvalDataLoader, TrainDataLoader
 from recbole.data.interaction import Interaction
 
+from recbole_residual.config.keys import choices
 from recbole_residual.data.dataset import SequenceDataset
 from recbole_residual.data.negatives import Negatives, wants_negatives
-from recbole_residual.data.settings import LONG_SEQUENCES
 from recbole_residual.data.windows import Windows
 from recbole_residual.errors import DataError
 from recbole_residual.model.objective import negative_list_field, target_list_field
@@ -46,8 +46,9 @@ class AllPositionsDataLoader(AbstractDataLoader):
     def __init__(
         self, config: Any, dataset: SequenceDataset, sampler: Any, shuffle: bool = False
     ) -> None:
-        long_sequences = config["long_sequences"] or LONG_SEQUENCES[0]
-        if long_sequences not in LONG_SEQUENCES:
+        known = choices("long_sequences")
+        long_sequences = config["long_sequences"] or known[0]
+        if long_sequences not in known:
             raise DataError(
                 f"long_sequences = {long_sequences!r} is not usable: it is `window` or `latest`."
             )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from recbole_residual.data.parts import check_parts
 from recbole_residual.data.settings import check_load_col, check_split
 from recbole_residual.data.text_file import TextTable
 from recbole_residual.data.times import SECONDS, likely_unit
-from recbole_residual.errors import AtomicFileError, DataError, ResidualError
+from recbole_residual.errors import AtomicFileError, DataError, ResidualError, suggestion
 
 if TYPE_CHECKING:
     from recbole.data.dataset import Dataset as _Parent
@@ -133,8 +132,7 @@ class AtomicFileReading(_Parent):
         for name in names:
             if name in fields or self._may_lack(name):
                 continue
-            close = difflib.get_close_matches(str(name), fields, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
+            hint = suggestion(str(name), fields)
             raise AtomicFileError(
                 path,
                 f"{key} names a column {name!r}, but there is none.{hint} {_columns_of(header)}",

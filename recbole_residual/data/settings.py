@@ -11,9 +11,6 @@ from recbole_residual.errors import DataError
 GLOBAL_TEMPORAL = "GT"
 """Key of the global temporal split in ``eval_args: {split: {GT: [0.9, 0.9]}}``."""
 
-LONG_SEQUENCES = ("window", "latest")
-"""Values of the config key ``long_sequences``."""
-
 _LEAVE_ONE_OUT = ("valid_and_test", "valid_only", "test_only")
 _SUFFIXES = ("inter", "user", "item", "kg", "link", "net")
 

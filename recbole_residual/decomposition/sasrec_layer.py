@@ -14,6 +14,7 @@ from typing import Any, Callable
 import torch
 from torch import nn
 
+from recbole_residual.model.architecture.functions import activation
 from recbole_residual.model.mass_attention import norm_order
 
 _SAFE_SCORE = 60.0
@@ -44,9 +45,6 @@ class SasrecLayer:
         attention, feed_forward = layer.multi_head_attention, layer.feed_forward
         # Scores come out divided by sqrt(d) already.
         scale = 1 / math.sqrt(attention.attention_head_size)
-        activation = feed_forward.intermediate_act_fn
-        if activation == feed_forward.gelu:
-            activation = nn.functional.gelu  # the same function in one operation
         return cls(
             n_heads=attention.num_attention_heads,
             norm_order=norm_order(attention),
@@ -58,7 +56,7 @@ class SasrecLayer:
             dense=attention.dense,
             norm=attention.LayerNorm,
             dense_1=feed_forward.dense_1,
-            activation=activation,
+            activation=activation(feed_forward),
             dense_2=feed_forward.dense_2,
             output_norm=feed_forward.LayerNorm,
         )
@@ -86,11 +84,6 @@ class CausalRows:
         keep = torch.ones(n_positions, n_positions, dtype=like.dtype, device=like.device).tril_()
         mask = torch.where(keep > 0, 0.0, -torch.inf).to(keep.dtype)
         return cls(n_rows, n_positions, keep, mask)
-
-
-def layer_norm(norm: nn.LayerNorm, z: torch.Tensor) -> torch.Tensor:
-    """``norm(z)``, without the module's own call and hooks."""
-    return nn.functional.layer_norm(z, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
 def others_and_own(

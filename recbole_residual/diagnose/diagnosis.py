@@ -18,6 +18,7 @@ from recbole_residual.config.probe_names import probes_after_training
 from recbole_residual.diagnose.full_run import examine
 from recbole_residual.errors import ConfigError
 from recbole_residual.model.architecture.blocks import feed_forward_blocks, has_attention
+from recbole_residual.model.base import has_alpha
 from recbole_residual.model.residual import is_unscaled, residual_alpha, residual_factor
 from recbole_residual.report.page import Report, report
 from recbole_residual.report.record import PROGRAM, RunRecord
@@ -133,7 +134,7 @@ def _switches_in_force(model: Any) -> dict[str, Any]:
         ConfigError: if no key says what lies on the model.
     """
     switches: dict[str, Any] = {}
-    if hasattr(model, "alpha_train"):
+    if has_alpha(model):
         alpha = residual_alpha(model)
         switches["alpha"] = alpha[0] if len(set(alpha)) == 1 else alpha
         follows = getattr(model, "alpha_scales_feed_forward", False)

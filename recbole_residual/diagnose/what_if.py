@@ -8,10 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Callable
 
 import pandas as pd
-import torch
 from recbole.data.interaction import Interaction
 
 from recbole_residual.errors import NoAttentionError, NoSwitchError
+from recbole_residual.evaluator.earlier_ranking import without_last
 from recbole_residual.model.residual import neutral_alpha, residual_alpha, scale_residual
 from recbole_residual.model.switches import uniform_attention
 
@@ -70,7 +70,7 @@ def _changes(
 ) -> Iterator[tuple[str, Interaction, AbstractContextManager[Any]]]:
     yield AS_IT_IS, interaction, nullcontext()
     if int(interaction[model.ITEM_SEQ_LEN][0]) > 1:
-        yield "without the last item", _without_last(model, interaction), nullcontext()
+        yield "without the last item", without_last(model, interaction, 1), nullcontext()
     try:
         in_force, neutral = residual_alpha(model), neutral_alpha(model)
     except NoAttentionError:
@@ -85,13 +85,3 @@ def _changes(
     except (NoAttentionError, NoSwitchError):
         return
     yield "uniform attention", interaction, uniform_attention(model)
-
-
-def _without_last(model: Any, interaction: Interaction) -> Interaction:
-    item_seq = interaction[model.ITEM_SEQ]
-    length = interaction[model.ITEM_SEQ_LEN] - 1
-    positions = torch.arange(item_seq.shape[1], device=item_seq.device)
-    shorter = Interaction(dict(interaction.interaction))
-    shorter[model.ITEM_SEQ] = item_seq * (positions < length.unsqueeze(1))
-    shorter[model.ITEM_SEQ_LEN] = length
-    return shorter

@@ -80,9 +80,6 @@ class CountingPass:
             self._ratio_values(values, read.ratios)
         return values
 
-    def _paused(self) -> Any:
-        return (self._observation or Observation(self._model)).paused()
-
     # Counting ------------------------------------------------------------------------------------
 
     def _groups(
@@ -169,7 +166,7 @@ class CountingPass:
         """Where rounding decides, RecBole's collector does, on the model's own scores."""
         rows = unsure.nonzero().squeeze(1)
         self.n_plain += len(rows)
-        with self.phases.of("plain"), self._paused():
+        with self.phases.of("plain"), self._reader.paused():
             for part, scores in plain_scores(self._model, pool, rows):
                 collector = Collector(self._config)
                 collector.device = scores.device
@@ -205,7 +202,7 @@ class CountingPass:
                 counted = ranker.count(states[column], target.unsqueeze(1), hidden)
                 ranks[rows, column] = counted.ranks[:, 0]
                 unsure[rows] |= counted.uncertain & reached[rows, column]
-        with self.phases.of("plain"), self._paused(), unscaled(self._model):
+        with self.phases.of("plain"), self._reader.paused(), unscaled(self._model):
             rows = unsure.nonzero().squeeze(1)
             for part, read in plain_position_scores(self._model, pool, rows, OFFSETS):
                 for column, scores in enumerate(read):

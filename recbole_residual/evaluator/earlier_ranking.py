@@ -19,7 +19,14 @@ from recbole_residual.model.architecture.positions import (
 )
 
 
-def _without_last(model: Any, interaction: Interaction, n_items: int) -> Interaction:
+def without_last(model: Any, interaction: Interaction, n_items: int) -> Interaction:
+    """The same sequences without their last items; the first item always stays.
+
+    Args:
+        model: a RecBole sequential model.
+        interaction: a batch of B sequences.
+        n_items: how many items to leave out.
+    """
     item_seq = interaction[model.ITEM_SEQ]
     length = (interaction[model.ITEM_SEQ_LEN] - n_items).clamp(min=1)
     kept = torch.arange(item_seq.shape[1], device=item_seq.device) < length.unsqueeze(1)
@@ -52,7 +59,7 @@ def position_scores(model: Any, interaction: Interaction, offsets: Sequence[int]
     """
     shape = (len(offsets), len(interaction), -1)
     if isinstance(model, POOLS_ITS_POSITIONS):
-        batches = [_without_last(model, interaction, offset) for offset in offsets]
+        batches = [without_last(model, interaction, offset) for offset in offsets]
         return torch.stack([model.full_sort_predict(batch) for batch in batches]).view(shape)
     with _reading(model, offsets):
         scores = model.full_sort_predict(interaction)
@@ -71,7 +78,7 @@ def position_product(model: Any, interaction: Interaction, offsets: Sequence[int
         NoPositionError: as for :func:`position_scores`.
     """
     if isinstance(model, POOLS_ITS_POSITIONS):
-        batches = [_without_last(model, interaction, offset) for offset in offsets]
+        batches = [without_last(model, interaction, offset) for offset in offsets]
         products = [
             item_product(functools.partial(model.full_sort_predict, batch), model.n_items)
             for batch in batches

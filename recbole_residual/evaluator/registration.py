@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
@@ -110,6 +110,18 @@ def _with_own_collector(init: Callable[..., None]) -> Callable[..., None]:
     return make
 
 
+def show_validation(trainer: Any, result: Mapping[str, float]) -> None:
+    """Write the metrics of a validation to TensorBoard, as ``Valid/<key>``.
+
+    Args:
+        trainer: a RecBole Trainer, after an epoch's training.
+        result: the metrics by key.
+    """
+    epoch = max(trainer.train_loss_dict, default=0)
+    for key, value in result.items():
+        trainer.tensorboard.add_scalar(f"Valid/{key}", value, epoch)
+
+
 def _with_tensorboard(valid_epoch: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(valid_epoch)
     def validate(trainer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -118,9 +130,7 @@ def _with_tensorboard(valid_epoch: Callable[..., Any]) -> Callable[..., Any]:
             score, result = valid_epoch(trainer, *args, **kwargs)
         finally:
             setattr(trainer, _VALIDATES, False)
-        epoch = max(trainer.train_loss_dict, default=0)
-        for key, value in result.items():
-            trainer.tensorboard.add_scalar(f"Valid/{key}", value, epoch)
+        show_validation(trainer, result)
         return score, result
 
     return validate

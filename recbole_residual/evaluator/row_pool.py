@@ -99,13 +99,27 @@ def chunks_by_length(item_seq_len: torch.Tensor, n_positions: int = 0) -> Iterat
     device = item_seq_len.device
     limit = n_positions or _POSITIONS.get(device.type, _POSITIONS_ELSEWHERE)
     order = torch.sort(item_seq_len, stable=True).indices
-    lengths = item_seq_len[order].cpu().numpy()
+    for part in cuts(item_seq_len[order].cpu().numpy(), limit):
+        yield order[part]
+
+
+def cuts(lengths: np.ndarray, limit: int) -> Iterator[slice]:
+    """Neighbouring rows whose positions, padded to the last and longest of them, are bounded.
+
+    Args:
+        lengths: in ascending order, [N].
+        limit: most positions of a part; one row is always taken.
+
+    Example:
+        >>> list(cuts(np.array([1, 2, 2, 5]), 4))
+        [slice(0, 2, None), slice(2, 3, None), slice(3, 4, None)]
+    """
     start = 0
     while start < len(lengths):
         tail = lengths[start : start + limit]
         n_padded = tail * np.arange(1, len(tail) + 1)
         end = start + max(1, int(np.searchsorted(n_padded, limit, side="right")))
-        yield order[start:end]
+        yield slice(start, end)
         start = end
 
 

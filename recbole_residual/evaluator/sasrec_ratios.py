@@ -15,12 +15,12 @@ from recbole_residual.decomposition.ratios import gained_norm
 from recbole_residual.decomposition.sasrec_layer import (
     CausalRows,
     SasrecLayer,
-    layer_norm,
     others_and_own,
 )
 from recbole_residual.decomposition.stages import ATTENTION_STAGES, mixing_ratio, stages_of
 from recbole_residual.evaluator.observation import SequenceRatios
 from recbole_residual.evaluator.states import is_plain_sasrec
+from recbole_residual.model.architecture.functions import layer_norm
 from recbole_residual.model.architecture.stream import weighted
 from recbole_residual.model.residual import residual_factor
 

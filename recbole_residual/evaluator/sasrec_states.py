@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
-from recbole.model.layers import FeedForward
 from torch import nn
 
+from recbole_residual.model.architecture.functions import activation, layer_norm
 from recbole_residual.model.architecture.stream import weighted
 from recbole_residual.model.mass_attention import attended
 from recbole_residual.model.residual import residual_factor
@@ -37,7 +37,7 @@ def sasrec_states(
     n_rows, length = item_seq.shape
     hidden = F.embedding(item_seq, model.item_embedding.weight)
     hidden += model.position_embedding.weight[:length]
-    hidden = _norm(hidden.view(n_rows * length, -1), model.LayerNorm)
+    hidden = layer_norm(model.LayerNorm, hidden.view(n_rows * length, -1))
     back = torch.tensor(offsets, device=item_seq.device)
     read = (item_seq_len.unsqueeze(1) - 1 - back).clamp(min=0)  # [B, n_offsets]
     layers = list(model.trm_encoder.layer)
@@ -47,13 +47,9 @@ def sasrec_states(
     return hidden.view(n_rows, len(offsets), -1).transpose(0, 1).reshape(read.numel(), -1)
 
 
-def _norm(hidden: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-    return F.layer_norm(hidden, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
-
-
 def _add_and_norm(branch: torch.Tensor, residual: torch.Tensor, block: Any) -> torch.Tensor:
     residual = weighted(block, residual)
-    return _norm(branch.add_(residual, alpha=residual_factor(block)), block.LayerNorm)
+    return layer_norm(block.LayerNorm, branch.add_(residual, alpha=residual_factor(block)))
 
 
 def _project(linears: tuple[nn.Linear, ...], hidden: torch.Tensor) -> torch.Tensor:
@@ -94,7 +90,5 @@ def _last_layer(layer: Any, hidden: torch.Tensor, read: torch.Tensor, length: in
 
 
 def _feed_forward(block: Any, hidden: torch.Tensor) -> torch.Tensor:
-    act = block.intermediate_act_fn
-    if getattr(act, "__func__", None) is FeedForward.gelu:
-        act = F.gelu  # the same function in one operation
-    return _add_and_norm(block.dense_2(act(block.dense_1(hidden))), hidden, block)
+    branch = block.dense_2(activation(block)(block.dense_1(hidden)))
+    return _add_and_norm(branch, hidden, block)

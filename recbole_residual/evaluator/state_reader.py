@@ -86,7 +86,7 @@ class StateReader:
         order = torch.sort(pool.item_seq_len, stable=True).indices
         place = torch.linspace(0, len(pool) - 1, _CHECKED_ROWS, device=order.device).round().long()
         rows = torch.unique(order[place])
-        with self._unwatched(), self._paused():
+        with self._unwatched(), self.paused():
             batch = pool.interaction[rows]
             try:
                 expected = self._model.full_sort_predict(batch).view(len(rows), -1)[:, 1:]
@@ -138,7 +138,8 @@ class StateReader:
         with self._observation.without_ratios():
             yield
 
-    def _paused(self) -> Any:
+    def paused(self) -> Any:
+        """Inside, forwards of the model leave nothing behind for whoever observes it."""
         return (self._observation or Observation(self._model)).paused()
 
     # The states ----------------------------------------------------------------------------------
@@ -175,7 +176,7 @@ class StateReader:
             if self._observation is not None:
                 self._look(read, batch, rows, items, n_positions)
             if wanted.positions and not same:
-                with self._paused(), unscaled(self._model):
+                with self.paused(), unscaled(self._model):
                     read.positions.append((rows, last_states(self._model, batch, OFFSETS)))
         return read
 

@@ -23,6 +23,11 @@ else:
     _Parent = object
 
 
+def has_alpha(model: Any) -> bool:
+    """Whether ``model`` has the ``alpha`` of this package; FOSSIL has one of another kind."""
+    return hasattr(model, "alpha_train")
+
+
 class ResidualMixin(_Parent):
     """Adds ``alpha`` and the view of all positions to a RecBole sequential recommender.
 

@@ -27,6 +27,7 @@ from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
 from recbole_residual.model.adapted_embedding import AdaptedEmbedding
+from recbole_residual.model.architecture.functions import activation, layer_norm
 from recbole_residual.model.architecture.stream import RESIDUAL_STREAM, weighted
 from recbole_residual.model.causal_attention import causal_attention
 from recbole_residual.model.dropout import keep_mask
@@ -150,17 +151,13 @@ def packed_positions(model: Any, item_seq: torch.Tensor, packing: Packing) -> to
     items = item_seq.flatten()[packing.index]
     hidden = F.embedding(items, model.item_embedding.weight, model.item_embedding.padding_idx)
     hidden = hidden + F.embedding(packing.index % packing.length, model.position_embedding.weight)
-    hidden = _norm(hidden, model.LayerNorm)
+    hidden = layer_norm(model.LayerNorm, hidden)
     if model.training and model.dropout.p > 0:
         hidden = hidden * keep_mask(hidden.shape, model.dropout.p, hidden)
     for layer in model.trm_encoder.layer:
         hidden = _attention(layer.multi_head_attention, hidden, packing)
         hidden = _feed_forward(layer.feed_forward, hidden)
     return hidden
-
-
-def _norm(hidden: torch.Tensor, norm: nn.LayerNorm) -> torch.Tensor:
-    return F.layer_norm(hidden, norm.normalized_shape, norm.weight, norm.bias, norm.eps)
 
 
 def _add_and_norm(
@@ -174,7 +171,7 @@ def _add_and_norm(
         summed = torch.addcmul(residual, branch, keep_mask(branch.shape, dropout.p, branch))
     else:
         summed = residual + branch
-    return _norm(summed, block.LayerNorm)
+    return layer_norm(block.LayerNorm, summed)
 
 
 def _attention(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tensor:
@@ -206,8 +203,5 @@ def _attention(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tens
 
 
 def _feed_forward(block: Any, hidden: torch.Tensor) -> torch.Tensor:
-    act = block.intermediate_act_fn
-    if getattr(act, "__func__", None) is FeedForward.gelu:
-        act = F.gelu
-    branch = block.dense_2(act(block.dense_1(hidden)))
+    branch = block.dense_2(activation(block)(block.dense_1(hidden)))
     return _add_and_norm(branch, hidden, block, block.dropout)

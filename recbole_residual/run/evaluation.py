@@ -13,6 +13,7 @@ import torch
 
 from recbole_residual.evaluator import per_user_table, write_per_user
 from recbole_residual.model.architecture.window import last_position
+from recbole_residual.model.base import has_alpha
 from recbole_residual.run.folder import RunFolder
 from recbole_residual.run.session import Session
 from recbole_residual.version import __version__
@@ -40,7 +41,7 @@ def evaluate_session(
     """
     config, model = session.config, session.model
     result: dict[str, Any] = {}
-    if hasattr(model, "alpha_train"):  # FOSSIL has an alpha of another kind
+    if has_alpha(model):
         result["alpha"] = model.alpha
     result["last_position"] = last_position(model)
     if load_best_model:

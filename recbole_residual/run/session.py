@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from logging import getLogger
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Union
 
 import torch
@@ -35,6 +34,7 @@ from recbole_residual.errors import CheckpointError, ConfigError
 from recbole_residual.evaluator import register_metrics
 from recbole_residual.model.architecture.precision import refuse_half_precision
 from recbole_residual.model.architecture.wrappers import unwrapped
+from recbole_residual.model.base import has_alpha
 from recbole_residual.model.registry import build_model
 from recbole_residual.run.adoption import adopted_config
 from recbole_residual.run.folder import RunFolder, reopened_config
@@ -167,12 +167,7 @@ class Session:
     def __enter__(self) -> Session:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _described(self) -> dict[str, str]:
@@ -185,7 +180,7 @@ class Session:
             "dataset": str(self.config["dataset"]),
             "from": where,
         }
-        if hasattr(self.model, "alpha_train"):  # FOSSIL has an alpha of another kind
+        if has_alpha(self.model):
             described["alpha"] = str(self.model.alpha)
         return described
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import CheckpointError
+from recbole_residual.model.base import has_alpha
 from recbole_residual.run.evaluation import evaluate_session, has_rows
 from recbole_residual.run.folder import RunFolder, reopened_config
 from recbole_residual.run.session import Session, build_session
@@ -104,7 +105,7 @@ def _fit_and_evaluate(
         "valid_score_bigger": config["valid_metric_bigger"],
         "best_valid_result": best_result,
     }
-    if hasattr(model, "alpha_train"):
+    if has_alpha(model):
         result["alpha_train"] = model.alpha_train
     if hasattr(model, "learned_alpha_path"):
         result["learned_alpha_path"] = list(model.learned_alpha_path)

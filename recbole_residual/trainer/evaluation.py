@@ -17,6 +17,7 @@ from recbole_residual.evaluator import (
     observing,
     register_metrics,
 )
+from recbole_residual.evaluator.registration import show_validation
 
 if TYPE_CHECKING:
     from recbole.trainer import Trainer as _Parent
@@ -41,9 +42,7 @@ class EvaluationMixin(_Parent):
 
     def _valid_epoch(self, *args: Any, **kwargs: Any) -> Any:
         score, result = super()._valid_epoch(*args, **kwargs)
-        epoch = max(self.train_loss_dict, default=0)
-        for key, value in result.items():
-            self.tensorboard.add_scalar(f"Valid/{key}", value, epoch)
+        show_validation(self, result)
         return score, result
 
     @torch.no_grad()

@@ -277,8 +277,7 @@ class ResidualTrainerMixin(EvaluationMixin):
         uninterrupted run.
         """
         state = load_checkpoint(resume_file, self.device)
-        self.model.load_state_dict(state["state_dict"])
-        self.model.load_other_parameter(state["other_parameter"])
+        load_weights(self.model, state, resume_file)
         self.optimizer.load_state_dict(state["optimizer"])
         self.start_epoch = state["epoch"] + 1
         self.cur_step = state["cur_step"]

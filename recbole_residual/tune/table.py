@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 from tabulate import tabulate
 
-from recbole_residual.tune.folder import FAILED, FINISHED, Manifest, TrialDefinition
+from recbole_residual.tune.folder import FAILED, FINISHED, STOPPED, Manifest, TrialDefinition
 
 WAITING, RUNNING, DIED = "waiting", "running", "died"
 """Where a trial is that has not ended; ``died``: its process did, more often than is tried."""
@@ -196,5 +196,5 @@ def cell_text(cell: Any) -> str:
 def states(results: pd.DataFrame) -> str:
     """How many trials are in which state."""
     counts = results["status"].value_counts()
-    named: Sequence[str] = (FINISHED, "stopped", FAILED, DIED, RUNNING, WAITING)
+    named: Sequence[str] = (FINISHED, STOPPED, FAILED, DIED, RUNNING, WAITING)
     return ", ".join(f"{counts[name]} {name}" for name in named if name in counts)

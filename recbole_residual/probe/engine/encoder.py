@@ -19,11 +19,11 @@ from recbole_residual.decomposition.ratios import gained_norm
 from recbole_residual.decomposition.sasrec_layer import (
     CausalRows,
     SasrecLayer,
-    layer_norm,
     others_and_own,
 )
 from recbole_residual.decomposition.stages import mixing_ratio
 from recbole_residual.decomposition.sums import all_and_last, ratio_sums, row_sums
+from recbole_residual.model.architecture.functions import layer_norm
 from recbole_residual.model.architecture.stream import weighted
 from recbole_residual.probe.engine.setting_tree import AttentionNode, LayerNode, SettingTree
 

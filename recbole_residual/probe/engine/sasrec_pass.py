@@ -12,6 +12,7 @@ from recbole_residual.decomposition.stages import ATTENTION_STAGES
 from recbole_residual.evaluator.counting import Ranker
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.evaluator.rounding import fewest_rows, relative_margin
+from recbole_residual.evaluator.row_pool import cuts
 from recbole_residual.model.architecture.layers import model_layers
 from recbole_residual.model.architecture.score import item_vectors
 from recbole_residual.model.architecture.window import ModelInput
@@ -149,10 +150,6 @@ def _chunks(lengths: np.ndarray, device: torch.device) -> Iterator[tuple[torch.T
     time."""
     limit = _POSITIONS.get(device.type, _POSITIONS_ELSEWHERE)
     order = np.argsort(lengths, kind="stable")
-    sorted_lengths, start = lengths[order], 0
-    while start < len(order):
-        tail = sorted_lengths[start : start + limit]
-        n_positions = tail * np.arange(1, len(tail) + 1)
-        end = start + max(1, int(np.searchsorted(n_positions, limit, side="right")))
-        yield torch.from_numpy(order[start:end]).to(device), int(sorted_lengths[end - 1])
-        start = end
+    for part in cuts(lengths[order], limit):
+        rows = order[part]
+        yield torch.from_numpy(rows).to(device), int(lengths[rows[-1]])

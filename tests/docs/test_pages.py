@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+import recbole_residual
+from recbole_residual import probe
 from tests.conftest import SMALL
 
 ROOT = Path(__file__).parents[2]
@@ -76,6 +78,27 @@ def test_links_lead_somewhere(path: Path) -> None:
 )
 def test_what_the_reference_names_is_there(name: str) -> None:
     assert pkgutil.resolve_name(name) is not None
+
+
+def test_the_reference_has_every_public_name() -> None:
+    reference = " ".join(
+        path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "api").glob("*.md")
+    )
+    named = {name.rpartition(".")[2] for name in re.findall(r"::: (\S+)", reference)}
+    questions = {name for name in probe.__all__ if name.islower()}
+    assert {*recbole_residual.__all__, *questions} - {"__version__"} <= named
+
+
+def test_rooms_and_files_that_contributors_are_sent_to_are_there() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`([\w./-]+/[\w.-]+\.py)`", text)
+    assert named
+    missing = [
+        name
+        for name in named
+        if not any((base / name).exists() for base in (ROOT, ROOT / "recbole_residual"))
+    ]
+    assert not missing
 
 
 @pytest.mark.parametrize("path", PAGES, ids=page_name)

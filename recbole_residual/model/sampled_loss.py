@@ -17,7 +17,9 @@ drawn, with :math:`\alpha = K / (|I| - 1)`:
 
 t = 0 is plain binary cross-entropy, t = 1 calibrates the scores fully.
 
-One sample serves all positions of a batch; a position whose target is in it leaves it out there.
+One sample serves `ROWS_PER_SAMPLE` positions that stand side by side in the batch; a position whose
+target is in it leaves it out there. One sample for a whole batch would be one product too, but pushes
+so few items at each step, all of them hard, that gBCE does not learn on a small dataset.
 
 Reference:
     Bengio and Senecal. "Adaptive Importance Sampling to Accelerate Training of a Neural
@@ -39,6 +41,9 @@ from recbole_residual.errors import ModelError
 SSM, GBCE = "SSM", "gBCE"
 SAMPLED_LOSSES = (SSM, GBCE)
 """Values of ``loss_type`` that RecBole does not have."""
+
+ROWS_PER_SAMPLE = 64
+"""Positions that share their negatives: enough for a product that is worth its name."""
 
 NEGATIVE_SAMPLING = ("uniform", "in_batch")
 DEFAULT_NUM_NEGATIVES = 256
@@ -117,21 +122,23 @@ class SampledLoss:
         return sampled_softmax_loss(hidden, weight, targets, negatives, log_q)
 
     def draw(self, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Negatives for a batch, with replacement.
+        """Negatives for a batch, with replacement, for each group of positions.
 
         Args:
             targets: of all positions of the batch, [T].
 
         Returns:
-            Item ids, and the logarithm of the probability with which each is drawn, [K] each.
+            Item ids, and the logarithm of the probability with which each is drawn, [G, K] each,
+            where G groups of `ROWS_PER_SAMPLE` hold the T positions.
         """
         device = targets.device
+        size = (-(-len(targets) // ROWS_PER_SAMPLE), self.num_negatives)
         if self.sampling == "uniform":
-            negatives = torch.randint(1, self._n_items, (self.num_negatives,), device=device)
+            negatives = torch.randint(1, self._n_items, size, device=device)
             return negatives, torch.full_like(
                 negatives, -math.log(self._n_items - 1), dtype=torch.float32
             )
-        chosen = torch.randint(len(targets), (self.num_negatives,), device=device)
+        chosen = torch.randint(len(targets), size, device=device)
         negatives = targets[chosen]
         if self._log_q is None:
             items = self._dataset.inter_feat[self._item_field]
@@ -145,8 +152,19 @@ def _scores(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Scores of the targets [T] and of the negatives [T, K], and where a negative is the target."""
     positive = (hidden * F.embedding(targets, weight)).sum(-1)
-    negative = torch.matmul(hidden, F.embedding(negatives, weight).t())
-    return positive.float(), negative.float(), negatives == targets.unsqueeze(1)
+    n_groups = len(negatives)
+    n_rows = -(-len(hidden) // n_groups)
+    missing = n_groups * n_rows - len(hidden)
+    grouped = F.pad(hidden, (0, 0, 0, missing)).view(n_groups, n_rows, -1)
+    negative = torch.bmm(grouped, F.embedding(negatives, weight).transpose(1, 2)).flatten(0, 1)
+    wanted = F.pad(targets, (0, missing)).view(n_groups, n_rows, 1)
+    is_target = (negatives.unsqueeze(1) == wanted).flatten(0, 1)
+    return positive.float(), negative[: len(hidden)].float(), is_target[: len(hidden)]
+
+
+def _by_row(of_groups: torch.Tensor, n_rows: int) -> torch.Tensor:
+    """What each group has, for each of its rows: [G, K] becomes [T, K]."""
+    return of_groups.repeat_interleave(-(-n_rows // len(of_groups)), dim=0)[:n_rows]
 
 
 def sampled_softmax_loss(
@@ -162,14 +180,15 @@ def sampled_softmax_loss(
         hidden: representations, [T, D].
         weight: item vectors, [n_items, D].
         targets: item ids, [T].
-        negatives: item ids, drawn with replacement, [K].
-        log_q: logarithm of the probability with which each of them is drawn, [K].
+        negatives: item ids, drawn with replacement, [G, K]: the rows in G groups of equal size, the
+            last one smaller where they do not come out even.
+        log_q: logarithm of the probability with which each of them is drawn, [G, K].
 
     Returns:
         torch.Tensor: scalar.
     """
     positive, negative, is_target = _scores(hidden, weight, targets, negatives)
-    corrected = negative - (log_q + math.log(len(negatives)))
+    corrected = negative - _by_row(log_q + math.log(negatives.shape[1]), len(hidden))
     corrected = corrected.masked_fill(is_target, -torch.inf)
     logits = torch.cat([positive.unsqueeze(1), corrected], dim=1)
     return (torch.logsumexp(logits, dim=1) - positive).mean()
@@ -204,14 +223,14 @@ def gbce_loss(
         hidden: representations, [T, D].
         weight: item vectors, padding first, [n_items, D].
         targets: item ids, [T].
-        negatives: item ids, [K].
+        negatives: item ids in groups, [G, K], as above.
         t: see :func:`gbce_beta`.
 
     Returns:
         torch.Tensor: scalar.
     """
     positive, negative, is_target = _scores(hidden, weight, targets, negatives)
-    beta = gbce_beta(len(negatives), len(weight) - 1, t)
+    beta = gbce_beta(negatives.shape[1], len(weight) - 1, t)
     losses = F.softplus(negative).masked_fill(is_target, 0).sum(dim=1)
     losses = losses - beta * F.logsigmoid(positive)
     return (losses / (1 + (~is_target).sum(dim=1))).mean()

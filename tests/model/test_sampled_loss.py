@@ -36,11 +36,17 @@ class Counted(TinyDataset):
         return {"item_id": self.targets}
 
 
-def problem(n_rows: int = 6, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def problem(n_rows: int = 5, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(seed)
     hidden = torch.randn(n_rows, 4, generator=generator, dtype=torch.float64)
     weight = torch.randn(N_ITEMS, 4, generator=generator, dtype=torch.float64)
     return hidden, weight, torch.randint(1, N_ITEMS, (n_rows,), generator=generator)
+
+
+def in_groups(targets: torch.Tensor) -> tuple[torch.Tensor, list[int]]:
+    """Negatives of two groups, a target among them, and the group of each of five rows."""
+    negatives = torch.tensor([[3, 3, 7, int(targets[0]), 12], [5, 8, int(targets[4]), 1, 5]])
+    return negatives, [0, 0, 0, 1, 1]
 
 
 def made(**changes: Any) -> SampledLoss:
@@ -50,12 +56,13 @@ def made(**changes: Any) -> SampledLoss:
 
 def test_sampled_softmax_row_by_row() -> None:
     hidden, weight, targets = problem()
-    negatives = torch.tensor([3, 3, 7, int(targets[0]), 12])
-    log_q = torch.log(torch.tensor([0.2, 0.2, 0.05, 0.1, 0.01], dtype=torch.float64))
+    negatives, group = in_groups(targets)
+    log_q = torch.log(torch.tensor([[0.2, 0.2, 0.05, 0.1, 0.01]] * 2, dtype=torch.float64))
+    log_q[1] -= 1
     losses = []
-    for h, target in zip(hidden, targets.tolist()):
+    for h, target, g in zip(hidden, targets.tolist(), group):
         total = math.exp(h @ weight[target])
-        for negative, log in zip(negatives.tolist(), log_q.tolist()):
+        for negative, log in zip(negatives[g].tolist(), log_q[g].tolist()):
             if negative != target:
                 total += math.exp(h @ weight[negative]) / (5 * math.exp(log))
         losses.append(math.log(total) - float(h @ weight[target]))
@@ -66,13 +73,13 @@ def test_sampled_softmax_row_by_row() -> None:
 @pytest.mark.parametrize("t", [0.0, 0.4, 1.0])
 def test_gbce_row_by_row(t: float) -> None:
     hidden, weight, targets = problem()
-    negatives = torch.tensor([3, 3, 7, int(targets[0]), 12])
+    negatives, group = in_groups(targets)
     share = 5 / (N_ITEMS - 2)
     beta = share * (t * (1 - 1 / share) + 1 / share)
     assert gbce_beta(5, N_ITEMS - 1, t) == pytest.approx(beta)
     losses = []
-    for h, target in zip(hidden, targets.tolist()):
-        kept = [negative for negative in negatives.tolist() if negative != target]
+    for h, target, g in zip(hidden, targets.tolist(), group):
+        kept = [negative for negative in negatives[g].tolist() if negative != target]
         loss = -beta * math.log(1 / (1 + math.exp(-(h @ weight[target]))))
         loss -= sum(math.log(1 - 1 / (1 + math.exp(-(h @ weight[j])))) for j in kept)
         losses.append(loss / (len(kept) + 1))
@@ -88,7 +95,7 @@ def test_gbce_of_all_items_and_of_t_zero_is_binary_cross_entropy() -> None:
         for h, target in zip(hidden, targets):
             items = torch.cat([target.view(1), negatives[negatives != target]])
             losses.append(bce(weight[items] @ h, (items == target).double()))
-        loss = gbce_loss(hidden, weight, targets, negatives, t)
+        loss = gbce_loss(hidden, weight, targets, negatives[None], t)
         torch.testing.assert_close(loss.double(), torch.stack(losses).mean(), rtol=1e-5, atol=0)
 
 
@@ -163,12 +170,23 @@ def test_uniform_negatives_are_items_and_in_batch_ones_are_targets() -> None:
     torch.manual_seed(0)
     targets = torch.tensor([4, 4, 9])
     negatives, log_q = made(num_negatives=5000).draw(targets)
-    assert set(negatives.tolist()) == set(range(1, N_ITEMS))
+    assert set(negatives.flatten().tolist()) == set(range(1, N_ITEMS))
     assert log_q.unique().tolist() == [pytest.approx(-math.log(N_ITEMS - 1))]
     negatives, log_q = made(num_negatives=5000, negative_sampling="in_batch").draw(targets)
-    assert set(negatives.tolist()) == {4, 9}
+    assert set(negatives.flatten().tolist()) == {4, 9}
     share = len(Counted().targets)
-    assert sorted(set(log_q.tolist())) == pytest.approx([math.log(4 / share), math.log(9 / share)])
+    assert sorted(log_q.unique().tolist()) == pytest.approx(
+        [math.log(4 / share), math.log(9 / share)]
+    )
+
+
+def test_neighbours_share_negatives_and_others_have_their_own() -> None:
+    torch.manual_seed(0)
+    loss = made(num_negatives=9)
+    for n_rows, n_groups in ((1, 1), (64, 1), (65, 2), (300, 5)):
+        negatives, log_q = loss.draw(torch.ones(n_rows, dtype=torch.long))
+        assert negatives.shape == log_q.shape == (n_groups, 9)
+        assert len({tuple(group) for group in negatives.tolist()}) == n_groups
 
 
 def test_what_is_not_usable_is_refused() -> None:

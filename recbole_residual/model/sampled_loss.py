@@ -17,9 +17,9 @@ drawn, with :math:`\alpha = K / (|I| - 1)`:
 
 t = 0 is plain binary cross-entropy, t = 1 calibrates the scores fully.
 
-One sample serves `ROWS_PER_SAMPLE` positions that stand side by side in the batch; a position whose
-target is in it leaves it out there. One sample for a whole batch would be one product too, but pushes
-so few items at each step, all of them hard, that gBCE does not learn on a small dataset.
+One sample serves `ROWS_PER_SAMPLE` positions that stand side by side in the batch; a position
+whose target is in it leaves it out there. One sample for a whole batch would be one product too,
+but pushes few items at each step, all of them hard, and the loss jumps about.
 
 Reference:
     Bengio and Senecal. "Adaptive Importance Sampling to Accelerate Training of a Neural

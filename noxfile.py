@@ -19,7 +19,7 @@ def install(session: nox.Session, *wanted: str) -> None:
         session.install("--no-deps", "recbole==1.2.1")
         session.install("ray[tune]", *wanted)
         session.install("--no-deps", ".")
-        session.install("pytest", "pytest-cov", "hypothesis", "pyarrow")
+        session.install("pytest", "pytest-cov", "pytest-xdist", "hypothesis", "pyarrow")
     else:
         session.install(".[test]", *wanted)
 

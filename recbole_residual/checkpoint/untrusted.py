@@ -43,7 +43,7 @@ class StandIn(metaclass=Frozen):
     def _nothing(self, *args: Any) -> None:
         pass
 
-    __setstate__ = __setitem__ = append = extend = add = update = _nothing
+    __call__ = __setstate__ = __setitem__ = append = extend = add = update = _nothing
 
 
 class ConfigRecord(StandIn):
@@ -82,6 +82,7 @@ _INERT = (
     "numpy.core.numeric._frombuffer",
     "numpy._core.numeric._frombuffer",
     "builtins.slice",
+    "functools.partial",  # in frames of pandas 1.3
 )
 """What RecBole checkpoints refer to, by the start of its name, and is never needed to use them."""
 

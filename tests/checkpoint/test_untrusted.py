@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import functools
 import logging
 import os
 from pathlib import Path
@@ -83,6 +84,18 @@ def test_a_model_that_keeps_layers_and_its_dataset_in_the_checkpoint(tmp_path: P
     state = load_recbole_checkpoint(path)
     assert state["other_parameter"] == {"mean": 0.5}
     assert state["state_dict"]["weight"].tolist() == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_partial_calls_nothing(tmp_path: Path) -> None:
+    """Frames of pandas 1.3 bring one along."""
+
+    class Payload:
+        def __reduce__(self):
+            return (functools.partial(torch.nn.Linear, 2, 3), ())
+
+    path = tmp_path / "c.pth"
+    save_as_recbole(path, other_parameter={"layer": Payload(), "mean": 0.5})
+    assert load_recbole_checkpoint(path)["other_parameter"] == {"layer": None, "mean": 0.5}
 
 
 @pytest.mark.parametrize(

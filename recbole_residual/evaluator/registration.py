@@ -55,15 +55,17 @@ def register() -> Registration:
     - RecBole's test evaluation can read the checkpoint on torch >= 2.6, and what else newer
       libraries break in RecBole is mended (:mod:`recbole_residual.compat`).
 
-    A second call changes nothing. :func:`unregister`, or the end of a ``with`` block, takes the
-    changes of RecBole's Trainer back. This package's own Trainers need none of them.
+    A second call changes nothing. :func:`unregister` takes the changes of RecBole's Trainer back,
+    and so does the end of a ``with`` block, if they were made at its beginning. This package's own
+    Trainers need none of them.
 
     Returns:
         Registration: for ``with register(): ...``.
     """
     register_metrics()
     mends_before = compat.mend_recbole()
-    if not hasattr(Trainer, _ORIGINALS):
+    is_first = not hasattr(Trainer, _ORIGINALS)
+    if is_first:
         setattr(Trainer, _MENDS, mends_before)
         changes = {
             "__init__": _with_own_collector(Trainer.__init__),
@@ -75,7 +77,7 @@ def register() -> Registration:
         )
         for name, new in changes.items():
             setattr(Trainer, name, new)
-    return Registration()
+    return Registration(is_first)
 
 
 def unregister() -> None:
@@ -93,10 +95,18 @@ def unregister() -> None:
 
 
 class Registration(AbstractContextManager):
-    """What :func:`register` returns: as a context manager it ends the registration."""
+    """What :func:`register` returns: as a context manager it ends the registration that it began.
+
+    Args:
+        began: whether there was none before.
+    """
+
+    def __init__(self, began: bool) -> None:
+        self._began = began
 
     def __exit__(self, *error: object) -> None:
-        unregister()
+        if self._began:
+            unregister()
 
 
 def _with_own_collector(init: Callable[..., None]) -> Callable[..., None]:

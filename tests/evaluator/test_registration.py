@@ -56,6 +56,14 @@ def test_the_end_of_a_registration_gives_recboles_methods_back() -> None:
         register()
 
 
+def test_a_block_inside_a_registration_does_not_end_it() -> None:
+    register()
+    methods = [Trainer.__init__, Trainer._valid_epoch, Trainer.evaluate]
+    with register():
+        pass
+    assert methods == [Trainer.__init__, Trainer._valid_epoch, Trainer.evaluate]
+
+
 def test_the_four_are_ranking_metrics_with_a_direction() -> None:
     for name in OURS:
         assert recboles.metric_types[name.lower()] == EvaluatorType.RANKING

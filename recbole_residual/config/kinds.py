@@ -271,7 +271,8 @@ class Many(Kind):
     def words(self) -> str:
         if self.example:
             return f"a list such as {self.example}"
-        each = self.of.words.replace("a whole number", "whole numbers").replace("a number", "numbers")
+        one = self.of.words
+        each = one.replace("a whole number", "whole numbers").replace("a number", "numbers")
         number = "" if self.exactly is None else f"{self.exactly} "
         return f"a list of {number}{each}"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -50,6 +50,9 @@ def _recbole_works_here() -> None:
 
 class TinyDataset:
     """What a RecBole model asks of its dataset when it is built."""
+
+    field2type: ClassVar[dict[str, Any]] = {}
+    inter_feat: ClassVar[dict[str, torch.Tensor]] = {}
 
     def __init__(self, n_items: int) -> None:
         self.n_items = n_items

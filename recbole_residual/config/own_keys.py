@@ -287,6 +287,14 @@ _OF_MODELS = (
         page="controls.md",
     ),
     Key(
+        "ratings",
+        Choice(values=("read", "off")),
+        "read",
+        "'read': the ratings of the items (RATING_FIELD) as well, where the dataset has them.",
+        models=("SetRec",),
+        page="controls.md",
+    ),
+    Key(
         "mask_position",
         Choice(values=("after_last", "recbole")),
         "after_last",

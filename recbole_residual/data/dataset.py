@@ -36,6 +36,7 @@ from recbole_residual.data.statistics import DatasetStatistics, count_statistics
 from recbole_residual.data.times import check_times
 from recbole_residual.errors import AtomicFileError
 from recbole_residual.model.objective import trains_at_all_positions
+from recbole_residual.model.ratings import wanted_rating_field
 
 
 class SequenceDataset(AtomicFileReading, SequentialDataset):
@@ -94,6 +95,13 @@ class SequenceDataset(AtomicFileReading, SequentialDataset):
 
     def _may_lack(self, field: str) -> bool:
         return field == self.time_field  # what is missing then is told with more words
+
+    def _adds(self, column: FileColumn, source: Any) -> bool:
+        return (
+            source == FeatureSource.INTERACTION
+            and column.field == wanted_rating_field(self.config, self.config.model_class)
+            and column.ftype == FeatureType.FLOAT
+        )
 
     # ---- preprocessing -------------------------------------------------------------------------
 

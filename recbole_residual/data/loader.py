@@ -16,6 +16,7 @@ from recbole_residual.data.negatives import Negatives, wants_negatives
 from recbole_residual.data.windows import Windows
 from recbole_residual.errors import DataError
 from recbole_residual.model.objective import negative_list_field, target_list_field
+from recbole_residual.model.ratings import has_ratings, wanted_rating_field
 
 BATCHES_PER_POOL = 8
 """Batches whose sequences are sorted by length together; more means less padding, less chance."""
@@ -25,8 +26,9 @@ class AllPositionsDataLoader(AbstractDataLoader):
     """Batches of whole sequences with a target at every position.
 
     A batch holds ``item_id_list`` [B, L], ``item_length`` [B], ``target_item_id_list`` [B, L] (0
-    where there is no target), the user ids [B], and with BPR ``neg_item_id_list`` [B, L, S]; L is
-    the longest sequence of the batch. Sequences of about the same length share a batch. The same
+    where there is no target), the user ids [B], with BPR ``neg_item_id_list`` [B, L, S], and for a
+    model that reads ratings those of the items, ``rating_list`` [B, L], if the dataset has them; L
+    is the longest sequence of the batch. Sequences of about the same length share a batch. The same
     ``seed`` gives the same batches whatever ``worker`` is: :attr:`generator` decides an epoch's
     order and its seed, and a batch's negatives come from that seed and the batch's place.
 
@@ -60,6 +62,8 @@ class AllPositionsDataLoader(AbstractDataLoader):
         self.sample_size = len(self._windows)
         self._item_seq_field = dataset.iid_field + config["LIST_SUFFIX"]
         self._negatives = Negatives(config, dataset) if wants_negatives(config) else None
+        rating = wanted_rating_field(config, config.model_class)
+        self._rating_field = rating if has_ratings(dataset, rating) else None
         self._epoch_seed = int(config["seed"])
         super().__init__(config, dataset, sampler, shuffle=False)
         self.shuffle = shuffle
@@ -109,6 +113,9 @@ class AllPositionsDataLoader(AbstractDataLoader):
             dataset.item_list_length_field: length,
             target_list_field(self._item_seq_field): targets,
         }
+        if self._rating_field is not None:
+            ratings = sequences.span(self._rating_field, start, length, width)
+            batch[self._rating_field + self.config["LIST_SUFFIX"]] = ratings
         if self._negatives is not None:
             field = negative_list_field(self._item_seq_field, self.config["NEG_PREFIX"])
             generator = torch.Generator().manual_seed((self._epoch_seed + index[0]) % 2**63)

@@ -86,7 +86,7 @@ class AtomicFileReading(_Parent):
         wanted = [
             column
             for column in header
-            if (load_col is None or column.field in load_col)
+            if (load_col is None or column.field in load_col or self._adds(column, source))
             and not (unload_col and column.field in unload_col)
         ]
         self._check_wanted(filepath, source, wanted, header)
@@ -139,6 +139,10 @@ class AtomicFileReading(_Parent):
             )
 
     def _may_lack(self, field: str) -> bool:
+        return False
+
+    def _adds(self, column: Column, source: Any) -> bool:
+        """Whether a column is loaded that ``load_col`` does not name."""
         return False
 
     def _check_wanted(

@@ -18,17 +18,23 @@ from recbole_residual.model.architecture.window import ends_in_mask, watching_in
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE
 
 
+RATINGS_NOTE = "The model reads ratings, and here are none: every item is taken as rated average."
+
+
 def one_sequence(model: Any, ids: list[int]) -> Interaction:
-    """A batch of one sequence, padded to the length of the model's input."""
+    """A batch of one sequence, padded to the length of the model's input; for a model that reads
+    ratings, every item with the average one."""
     item_seq = torch.zeros(1, model.max_seq_length, dtype=torch.long)
     item_seq[0, : len(ids)] = torch.tensor(ids)
-    return Interaction(
-        {
-            model.USER_ID: torch.zeros(1, dtype=torch.long),
-            model.ITEM_SEQ: item_seq,
-            model.ITEM_SEQ_LEN: torch.tensor([len(ids)]),
-        }
-    )
+    columns = {
+        model.USER_ID: torch.zeros(1, dtype=torch.long),
+        model.ITEM_SEQ: item_seq,
+        model.ITEM_SEQ_LEN: torch.tensor([len(ids)]),
+    }
+    rating_seq = getattr(model, "rating_seq_field", None)
+    if rating_seq is not None:
+        columns[rating_seq] = torch.full(item_seq.shape, float(model.rating.mean))
+    return Interaction(columns)
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,8 @@ def read_sequence(model: Any, interaction: Interaction, notes: list[str]) -> Seq
         scores = model.full_sort_predict(interaction).view(1, -1)
     if ends_in_mask(model):
         notes.append(MASK_NOTE)
+    if getattr(model, "rating_seq_field", None) is not None:
+        notes.append(RATINGS_NOTE)
     refuse_nan(scores)
     seen_items = watch.take(interaction).item_seq[0]
     decomposition = None

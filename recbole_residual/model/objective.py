@@ -59,12 +59,13 @@ class PredictedStates(NamedTuple):
     flat_position: torch.Tensor
 
 
-def predicted_states(model: Any, interaction: Any) -> PredictedStates:
+def predicted_states(model: Any, interaction: Any, *inputs: torch.Tensor) -> PredictedStates:
     """Run a model over whole sequences, by the fast forward where it computes the same.
 
     Args:
         model: a model of this package.
         interaction: a batch of ``AllPositionsDataLoader``.
+        inputs: what else ``model.all_positions`` takes, [B, L] each.
     """
     item_seq, item_seq_len = interaction[model.ITEM_SEQ], interaction[model.ITEM_SEQ_LEN]
     targets = interaction[target_list_field(model.ITEM_SEQ)].flatten()
@@ -72,7 +73,7 @@ def predicted_states(model: Any, interaction: Any) -> PredictedStates:
     if can_run_fast(model):
         hidden = packed_positions(model, item_seq, packing)
     else:
-        hidden = packing.pack(model.all_positions(item_seq, item_seq_len).flatten(0, 1))
+        hidden = packing.pack(model.all_positions(item_seq, item_seq_len, *inputs).flatten(0, 1))
     index = packing.index
     has_target = targets[index] > 0
     if not bool(has_target.all()):
@@ -98,11 +99,12 @@ def next_item_loss(model: Any, interaction: Any, states: PredictedStates) -> tor
     return linear_cross_entropy(hidden, weight, targets, model.logits_chunk)
 
 
-def all_positions_loss(model: Any, interaction: Any) -> torch.Tensor:
+def all_positions_loss(model: Any, interaction: Any, *inputs: torch.Tensor) -> torch.Tensor:
     """Next-item loss at every position of every sequence of a batch, the mean over positions.
 
     Args:
         model: a model of this package.
         interaction: a batch of ``AllPositionsDataLoader``.
+        inputs: what else ``model.all_positions`` takes, [B, L] each.
     """
-    return next_item_loss(model, interaction, predicted_states(model, interaction))
+    return next_item_loss(model, interaction, predicted_states(model, interaction, *inputs))

@@ -105,6 +105,12 @@ class VariantScores:
         item_seq = torch.where(in_window, window, before).flatten(0, 1)
         every = torch.arange(len(recent.items), device=items.device)[rows]
         batch = self._interaction[every.repeat_interleave(n_versions).cpu()].to(items.device)
+        if variants.source is not None:
+            source = variants.source[rows].gather(
+                2, place.clamp(0, width - 1).expand(-1, n_versions, -1)
+            )
+            at = torch.where(in_window, source + prefix_len, place + prefix_len)
+            _move_along(batch, model.ITEM_SEQ, at.flatten(0, 1), item_seq > 0)
         batch[model.ITEM_SEQ] = item_seq
         batch[model.ITEM_SEQ_LEN] = (prefix_len.squeeze(2) + lengths).flatten()
         with ExitStack() as stack:
@@ -115,6 +121,22 @@ class VariantScores:
                 stack.enter_context(_hiding(model, (hidden & in_window).flatten(0, 1)))
             scores = model.full_sort_predict(batch)
         return scores.view(n_rows, n_versions, -1)
+
+
+def _move_along(
+    batch: Interaction, item_seq_field: str, source: torch.Tensor, valid: torch.Tensor
+) -> None:
+    """Let every field with one number per position, such as ratings, move as the items have.
+
+    Args:
+        batch: N sequences.
+        item_seq_field: field of the items, which stays.
+        source: position that each number comes from, [N, L].
+        valid: where there is an item, [N, L].
+    """
+    for name, values in batch.interaction.items():
+        if name != item_seq_field and values.shape == source.shape:
+            batch[name] = values.gather(1, source) * valid
 
 
 def _hiding(model: Any, hidden: torch.Tensor) -> Any:

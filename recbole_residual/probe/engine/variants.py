@@ -70,11 +70,13 @@ class Variants:
         items: items, aligned at the beginning, [B, V, T].
         lengths: how many of them there are, at least 1, [B, V].
         hidden: places whose key no query sees, [B, V, T]; None for none.
+        source: place in the window that each item comes from, [B, V, T]; None if each stays.
     """
 
     items: torch.Tensor
     lengths: torch.Tensor
     hidden: torch.Tensor | None = None
+    source: torch.Tensor | None = None
 
 
 def unchanged(recent: Recent) -> Variants:
@@ -107,9 +109,10 @@ def without_each(recent: Recent, ablation: str) -> Variants:
         return Variants(torch.where(taken, recent.others.unsqueeze(1), items), lengths)
     behind = taken.long().cumsum(dim=2)  # 1 from the item that is taken out on
     place = torch.arange(n_recent, device=items.device)
-    moved = items.gather(2, (place + behind).clamp(max=n_recent - 1))
+    source = (place + behind).clamp(max=n_recent - 1)
     lengths = lengths - taken.any(dim=2).long()
-    return Variants(moved * (place < lengths.unsqueeze(2)), lengths)
+    moved = items.gather(2, source) * (place < lengths.unsqueeze(2))
+    return Variants(moved, lengths, source=source)
 
 
 def has_ablation(recent: Recent, ablation: str) -> torch.Tensor:

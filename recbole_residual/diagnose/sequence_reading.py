@@ -17,7 +17,6 @@ from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.model.architecture.window import ends_in_mask, watching_input
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE
 
-
 RATINGS_NOTE = "The model reads ratings, and here are none: every item is taken as rated average."
 
 

@@ -136,8 +136,9 @@ class SetRec(SequentialRecommender):
 
     Items are put in the order of their ids before they are summed up, so that two orders of the
     same items give the same scores, bit for bit. A repeated item counts as often as it is there.
-    Ratings, as ``RATING_FIELD`` names them, go with their items where the dataset has them. It has no attention between positions and no residual to scale: ``alpha`` and mixing ratios are
-    not defined for it.
+    Ratings, as ``RATING_FIELD`` names them, go with their items where the dataset has them. It has
+    no attention between positions and no residual to scale: ``alpha`` and mixing ratios are not
+    defined for it.
 
     Config keys:
         pooling: ``sum`` or ``attention``.

@@ -30,7 +30,7 @@ def certain_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.
     if figures is not None and len(figures) == len(frame):
         frame = _with_figures(frame, figures)
     differences = tables.get(f"{name or probe}_differences")
-    if differences is not None and len(differences) == len(frame) - 1:
+    if differences is not None and 0 < len(differences) == len(frame) - 1:
         frame = _with_relative(frame, differences)
     return with_intervals(frame, record.n_sequences("test"))
 

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from recbole_residual.data import create_dataset, data_preparation
 from recbole_residual.data.loader import Windows
+from recbole_residual.model.sasrec_residual import SASRecResidual
+from recbole_residual.model.set_rec import SetRec
 from tests.data.conftest import random_inter, write_inter
 
 
@@ -243,3 +245,38 @@ def test_seen_items_leave_the_ranking(loaders):
             filter_seen=True,
             eval_args={"mode": "uni100", "order": "TO", "split": {"LS": "valid_and_test"}},
         )
+
+
+@pytest.mark.parametrize("loss_positions", ["all", "last"])
+def test_ratings_stand_beside_their_items_for_a_model_that_reads_them(loaders, loss_positions):
+    columns = {"load_col": {"inter": ["user_id", "item_id", "timestamp"]}, "seed": 1}
+    told = {**columns, "model": SetRec, "loss_positions": loss_positions, "loss_type": "CE"}
+    train, valid, _ = loaders(**told)
+    sequences = train.dataset.sequences
+    rated = list(
+        zip(
+            sequences.at("user_id", torch.arange(len(sequences))).tolist(),
+            sequences.at("item_id", torch.arange(len(sequences))).tolist(),
+            sequences.at("rating", torch.arange(len(sequences))).tolist(),
+        )
+    )
+    assert len({rating for _, _, rating in rated}) == 5
+    for batch in [*train, *(rows for rows, *_ in valid)]:
+        ratings, items = batch["rating_list"], batch["item_id_list"]
+        assert ratings.shape == items.shape
+        for user, item_row, rating_row, length in zip(
+            batch["user_id"].tolist(), items.tolist(), ratings.tolist(), batch["item_length"]
+        ):
+            own = [(item, rating) for owner, item, rating in rated if owner == user]
+            shown = list(zip(item_row, rating_row))[:length]
+            assert shown in [own[at : at + length] for at in range(len(own))]
+            assert not any(rating_row[length:])
+
+    for without in (
+        {"ratings": "off"},
+        {"model": SASRecResidual},
+        {"load_col": None, "unload_col": {"inter": ["rating"]}},
+    ):
+        train, *_ = loaders(**{**told, **without})
+        assert "rating_list" not in next(iter(train))
+        assert "rating" not in train.dataset.sequences.fields

@@ -11,16 +11,21 @@ import pytest
 import torch
 from recbole.data.interaction import Interaction
 from recbole.model.sequential_recommender import BERT4Rec, GRU4Rec, SASRec
+from recbole.utils.enum_type import FeatureType
 from scipy import stats
 
 from recbole_residual.decomposition import decompose, rollout, score_shares
 from recbole_residual.errors import ProbeError
 from recbole_residual.model.residual import scale_residual
+from recbole_residual.model.set_rec import SetRec
 from recbole_residual.probe import faithfulness
 from recbole_residual.probe.engine import ablation_run, variant_scores
 from recbole_residual.probe.engine.ablation_run import AblationRun, sample_sequences
 from recbole_residual.probe.engine.attributions import Attributions
+from recbole_residual.probe.engine.variant_scores import VariantScores
+from recbole_residual.probe.engine.variants import Recent, without_each
 from recbole_residual.probe.rank_correlation import rank_correlation
+from tests.conftest import TinyDataset, random_interaction, tiny_config
 from tests.probe.conftest import N_ITEMS, build, loader
 from tests.probe.plain import rank
 
@@ -296,3 +301,30 @@ def test_other_models(model_class: type, has_mask: bool) -> None:
 def test_mistakes_are_told(model: SASRec, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ProbeError, match=message):
         faithfulness(model, loader(), **options)
+
+
+class RatedDataset(TinyDataset):
+    field2type = {"rating": FeatureType.FLOAT}
+    inter_feat = {"rating": torch.tensor([1.0, 2.0, 5.0])}
+
+
+@torch.no_grad()
+def test_ratings_move_with_the_items_that_are_left() -> None:
+    model = SetRec(
+        tiny_config(RATING_FIELD="rating", dropout_prob=0.0, pooling="sum"), RatedDataset(N_ITEMS)
+    )
+    rows = random_interaction(rows=6, n_items=N_ITEMS)
+    item_seq, lengths = rows["item_id_list"], rows["item_length"]
+    rows["rating_list"] = torch.randint(1, 6, item_seq.shape) * (item_seq > 0).float()
+    recent = Recent.of(item_seq, lengths, torch.ones(len(rows), N_RECENT, dtype=torch.long))
+    scorer = VariantScores(model.eval(), rows, recent)
+    versions = without_each(recent, "delete")
+    scores = torch.cat([found for _, found in scorer.catalogue(versions)])
+    for row, length in enumerate(lengths.tolist()):
+        for offset in range(min(N_RECENT, length) if length > 1 else 0):
+            left = [at for at in range(length) if at != length - 1 - offset]
+            one = batch_of(item_seq[row, left].tolist())
+            ratings = rows["rating_list"][row, left].tolist()
+            one["rating_list"] = torch.tensor([ratings + [0.0] * (8 - len(left))])
+            expected = model.full_sort_predict(one)[0]
+            torch.testing.assert_close(scores[row, offset, 1:], expected[1:])

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from recbole_residual.errors import DataError
+from recbole_residual.errors import DataError, MissingPackageError
 
 SUFFIXES = (".npy", ".parquet", ".itememb")
 TEXT_TYPES = ("token", "token_seq")
@@ -21,11 +21,13 @@ def read_vectors(path: str) -> dict[str, np.ndarray]:
     Args:
         path: ``.npy`` with a matrix [n, V] and beside it a ``.txt`` of the same name with the token
             of each row, one a line; ``.parquet`` with the token in its first column and the vector
-            in a list column or in all others; or RecBole's ``.itememb``, tab-separated with a
-            header, the token and then the vector with blanks between its numbers.
+            in a list column or in all others; or RecBole's ``.itememb``, tab-separated, whose
+            header names a column of type ``token`` and one of ``float_seq`` with blanks between its
+            numbers.
 
     Raises:
         DataError: if it cannot be read so.
+        MissingPackageError: if no installed package reads parquet.
     """
     file = Path(path).expanduser()
     if file.suffix not in SUFFIXES:
@@ -34,6 +36,11 @@ def read_vectors(path: str) -> dict[str, np.ndarray]:
         tokens, matrix = _READERS[file.suffix](file)
     except OSError as error:
         raise DataError(f"item_embedding_file {str(file)!r} cannot be read: {error}.") from error
+    except ImportError as error:
+        raise MissingPackageError(
+            f"item_embedding_file {str(file)!r} needs a package that reads parquet: "
+            "pip install pyarrow."
+        ) from error
     except (ValueError, KeyError, IndexError, TypeError) as error:
         raise DataError(
             f"item_embedding_file {str(file)!r} does not hold one vector of numbers per item: "
@@ -61,10 +68,12 @@ def _from_parquet(file: Path) -> tuple[list[str], np.ndarray]:
 
 
 def _from_itememb(file: Path) -> tuple[list[str], np.ndarray]:
-    lines = file.read_text(encoding="utf-8").splitlines()[1:]
-    pairs = [line.split("\t")[:2] for line in lines if line]
-    return [token for token, _ in pairs], np.stack(
-        [np.array(vector.split(), dtype=np.float32) for _, vector in pairs]
+    header, *lines = file.read_text(encoding="utf-8").splitlines()
+    kinds = [column.rpartition(":")[2] for column in header.split("\t")]
+    token_at, vector_at = kinds.index("token"), kinds.index("float_seq")
+    rows = [line.split("\t") for line in lines if line]
+    return [row[token_at] for row in rows], np.stack(
+        [np.array(row[vector_at].split(), dtype=np.float32) for row in rows]
     )
 
 

@@ -32,6 +32,12 @@ from recbole_residual.run.session import Source
 RANKED_ITEMS = ("last input item", "target")
 """Whose ranks are counted."""
 
+NORM_NOTE = (
+    "attention_norm_p = {order:g}: the attention weights of a position do not sum to 1; they sum "
+    "to the more, the more positions weigh alike."
+)
+"""Of maps of :mod:`~recbole_residual.model.mass_attention`."""
+
 STATISTICS = ("mean", "median", "std", "count")
 
 
@@ -86,6 +92,9 @@ def internals(source: Source, data: Any = None, *, show_progress: bool = False) 
     statistics, recent = RatioStatistics(), RecentMap()
     has_maps = stages_of(model) != GATE_STAGES
     notes: list[str] = [MASK_NOTE] if ends_in_mask(model) else []
+    order = getattr(model, "attention_norm_p", 1.0)
+    if order != 1:
+        notes.append(NORM_NOTE.format(order=order))
     batches: list[torch.Tensor] = []
 
     def keep(decomposition: Decomposition) -> None:

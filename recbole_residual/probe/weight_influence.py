@@ -11,7 +11,8 @@ Reference:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import torch
+from torch import nn
 
 from recbole_residual.errors import ProbeError
 from recbole_residual.probe.arguments import several, whole_number
@@ -40,11 +42,14 @@ _ROWS = 256
 class Influence(ProbeResult):
     """One row per parameter: where the influence sits.
 
-    Columns: ``parameter``, ``layer`` (number of the layer, empty outside), ``n_weights``; for
-    ``accuracy`` and ``last_item`` the share of the whole influence (``..._share``) and
-    ``..._density``, that share over the parameter's share of all weights.
+    Columns: ``parameter``, ``module`` (its block in a layer, its module outside), ``layer`` (number
+    of the layer, empty outside), ``n_weights``; for ``accuracy`` and ``last_item`` the share of the
+    whole influence (``..._share``) and ``..._density``, that share over the parameter's share of
+    all weights.
 
     Attributes:
+        modules: the same summed by module and layer.
+        layers: the same summed by layer.
         removal: figures after the top weights of each ranking are set to zero: columns ``ranking``
             (``accuracy``, ``last_item``, ``weight`` by |w| alone, ``gradient`` by the gradient of
             accuracy alone, ``random``), ``share``, ``n_weights``, ``ndcg@k``, ``hrli@1``; the first
@@ -53,11 +58,14 @@ class Influence(ProbeResult):
 
     name: ClassVar[str] = "influence"
 
+    modules: pd.DataFrame = field(default_factory=pd.DataFrame)
+    layers: pd.DataFrame = field(default_factory=pd.DataFrame)
     removal: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def tables(self) -> dict[str, pd.DataFrame]:
-        """Where the influence sits, and what is left without the largest weights."""
-        return {**super().tables(), f"{self.name}_removal": self.removal}
+        """Where the influence sits, its sums, and what is left without the largest weights."""
+        more = {"modules": self.modules, "layers": self.layers, "removal": self.removal}
+        return {**super().tables(), **{f"{self.name}_{name}": more[name] for name in more}}
 
 
 def influence(
@@ -114,9 +122,12 @@ def influence(
         "seed": seed,
         **{f"half_{name}": _share_of_half(score) for name, score in scores.items()},
     }
+    frame = _by_parameter(model, names, [weight.numel() for weight in weights], scores)
     return Influence(
-        frame=_by_parameter(names, [weight.numel() for weight in weights], scores),
+        frame=frame,
         about=about,
+        modules=_summed(frame, ["layer", "module"]),
+        layers=_summed(frame, ["layer"]),
         removal=_removal(model, data, rankings, checked, k),
     )
 
@@ -164,21 +175,53 @@ def _share_of_half(score: np.ndarray) -> float:
     return float((np.searchsorted(held, held[-1] / 2) + 1) / len(score))
 
 
+def _place(name: str, lists: Collection[str]) -> tuple[str, str]:
+    """Module and layer of a parameter.
+
+    Args:
+        name: of the parameter.
+        lists: names of the lists of modules, whose members are layers.
+
+    Example:
+        >>> _place("encoder.layer.0.attention.query.weight", {"encoder.layer"})
+        ('encoder.attention', '1')
+        >>> _place("gru.weight_ih_l1", ()), _place("norm.weight", ())
+        (('gru', '2'), ('norm', ''))
+    """
+    parts = name.split(".")
+    for at in range(1, len(parts) - 1):
+        if ".".join(parts[:at]) in lists:
+            return ".".join(dict.fromkeys([parts[0], parts[at + 1]])), str(int(parts[at]) + 1)
+    recurrent = re.search(r"_l(\d+)(_reverse)?$", name)  # torch's GRU and LSTM
+    return parts[0], str(int(recurrent.group(1)) + 1) if recurrent else ""
+
+
 def _by_parameter(
-    names: Sequence[str], sizes: Sequence[int], scores: dict[str, np.ndarray]
+    model: Any, names: Sequence[str], sizes: Sequence[int], scores: dict[str, np.ndarray]
 ) -> pd.DataFrame:
+    lists = {name for name, part in model.named_modules() if isinstance(part, nn.ModuleList)}
     ends = np.cumsum(sizes)
     rows = []
     for name, size, end in zip(names, sizes, ends):
-        numbers = [part for part in name.split(".") if part.isdigit()]
-        layer = str(int(numbers[0]) + 1) if numbers else ""
-        row: dict[str, Any] = {"parameter": name, "layer": layer, "n_weights": size}
+        module, layer = _place(name, lists)
+        row: dict[str, Any] = {"parameter": name, "module": module, "layer": layer}
+        row["n_weights"] = size
         for loss, score in scores.items():
             share = float(score[end - size : end].sum() / score.sum())
             row[f"{loss}_share"] = share
             row[f"{loss}_density"] = share / (size / ends[-1])
         rows.append(row)
     return pd.DataFrame(rows)
+
+
+def _summed(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Weights and shares summed over the parameters of one place."""
+    shares = [name for name in frame if name.endswith("_share")]
+    table = frame.groupby(by, sort=False)[["n_weights", *shares]].sum().reset_index()
+    for share in shares:
+        of_weights = table["n_weights"] / table["n_weights"].sum()
+        table[share.replace("_share", "_density")] = table[share] / of_weights
+    return table
 
 
 def _removal(

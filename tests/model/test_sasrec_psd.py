@@ -21,6 +21,7 @@ from tests.conftest import TinyDataset, random_interaction, tiny_config
 CASES: list[dict[str, Any]] = [
     {},
     {"norm": "pre"},
+    {"block": "ligr"},
     {"position": "none"},
     {"attention_norm_p": 2.0},
     {"alpha_train": "learned"},

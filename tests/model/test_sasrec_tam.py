@@ -13,7 +13,7 @@ from recbole.data.interaction import Interaction
 from torch import nn
 
 from recbole_residual.decomposition import decompose, score_shares
-from recbole_residual.errors import DataError
+from recbole_residual.errors import DataError, MissingPackageError
 from recbole_residual.model import SASRecResidual, SASRecTAM
 from recbole_residual.model.fast_forward import can_run_fast
 from recbole_residual.model.item_vectors import item_matrix, item_texts, read_vectors, text_vectors
@@ -110,10 +110,22 @@ def test_all_kinds_of_files_hold_the_same(file: Path) -> None:
     rows = [f"{t}\t{' '.join(repr(float(x)) for x in row)}" for t, row in zip(tokens, matrix)]
     text = "\n".join(["item_id:token\titem_emb:float_seq", *rows])
     file.with_name("v.itememb").write_text(text)
-    for name in ("lists.parquet", "wide.parquet", "v.itememb"):
+    turned = [f"7\t{vector}\t{token}" for token, vector in (row.split("\t") for row in rows)]
+    text = "\n".join(["year:float\titem_emb:float_seq\titem_id:token", *turned])
+    file.with_name("turned.itememb").write_text(text)
+    for name in ("lists.parquet", "wide.parquet", "v.itememb", "turned.itememb"):
         found = read_vectors(str(file.with_name(name)))
         assert list(found) == tokens
         np.testing.assert_allclose(np.stack(list(found.values())), matrix, rtol=1e-6)
+
+
+def test_parquet_needs_a_package(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(path: Path) -> None:
+        raise ImportError("no engine")
+
+    monkeypatch.setattr(pd, "read_parquet", missing)
+    with pytest.raises(MissingPackageError, match="pip install pyarrow"):
+        read_vectors(str(file.with_suffix(".parquet")))
 
 
 def test_vectors_of_texts(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from recbole.model.sequential_recommender import BERT4Rec, GRU4Rec, SASRec
 
 from recbole_residual.decomposition import decompose_dataset
-from recbole_residual.model import GRU4RecResidual
+from recbole_residual.model import GRU4RecResidual, SASRecResidual
 from recbole_residual.probe import internals
 from recbole_residual.probe.inside_model import rank_bins
 from tests.probe.conftest import build, loader
@@ -40,6 +40,12 @@ def test_bins_against_a_loop(ranks: list[int], n_items: int) -> None:
         assert table["share"].sum() == pytest.approx(1)
     else:
         assert table["share"].isna().all()
+
+
+def test_weights_that_do_not_sum_to_one_are_told() -> None:
+    (note,) = internals(build(SASRecResidual, attention_norm_p=2.0), loader(rows=8)).notes
+    assert note.startswith("attention_norm_p = 2: the attention weights of a position do not sum")
+    assert internals(build(SASRecResidual), loader(rows=8)).notes == []
 
 
 @torch.no_grad()

@@ -56,7 +56,25 @@ def test_shares_are_those_of_differences_of_the_losses() -> None:
     assert table[["accuracy_share", "last_item_share"]].sum().tolist() == pytest.approx([1, 1])
 
 
-def test_removal_is_an_evaluation_without_the_weights(model: SASRec) -> None:
+def by_hand(model: Any, rows: Any, ranking: str) -> torch.Tensor:
+    """The number by which each weight is ranked, laid end to end."""
+    size = torch.cat([weight.detach().abs().flatten() for weight in model.parameters()])
+    if ranking == "weight":
+        return size
+    loss = "last_item" if ranking == "last_item" else "accuracy"
+    number = torch.arange(len(rows))
+    item = rows["item_id"]
+    if loss == "last_item":
+        item = rows["item_id_list"][number, rows["item_length"] - 1]
+    scores = model.full_sort_predict(rows)
+    (scores[number, item] - scores[:, 1:].logsumexp(dim=1)).sum().backward()
+    gradient = torch.cat([weight.grad.abs().flatten() for weight in model.parameters()])
+    model.zero_grad()
+    return gradient if ranking == "gradient" else size * gradient
+
+
+@pytest.mark.parametrize("ranking", ["accuracy", "last_item", "weight", "gradient"])
+def test_removal_is_an_evaluation_without_the_weights(model: SASRec, ranking: str) -> None:
     data = loader(rows=40)
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     found = influence(model, data, shares=(0.01, 0.2), seed=3)
@@ -66,9 +84,9 @@ def test_removal_is_an_evaluation_without_the_weights(model: SASRec) -> None:
     assert len(table) == 1 + 5 * 2
     plain = sweep_alpha(model, data, [1.0], (1, 10)).frame.iloc[0]
     assert table["ndcg@10"].iloc[0] == plain["ndcg@10"]
-    size = torch.cat([weight.detach().abs().flatten() for weight in model.parameters()])
-    largest = size.argsort(descending=True, stable=True)[: round(0.2 * len(size))]
-    gone, start = torch.zeros(len(size), dtype=torch.bool), 0
+    scores = by_hand(model, data.rows, ranking)
+    largest = scores.argsort(descending=True, stable=True)[: round(0.2 * len(scores))]
+    gone, start = torch.zeros(len(scores), dtype=torch.bool), 0
     gone[largest] = True
     with torch.no_grad():
         for weight in model.parameters():
@@ -76,9 +94,10 @@ def test_removal_is_an_evaluation_without_the_weights(model: SASRec) -> None:
             start += weight.numel()
             weight[mask] = 0
     expected = sweep_alpha(model, data, [1.0], (1, 10)).frame.iloc[0]
-    (row,) = table[(table["ranking"] == "weight") & (table["share"] == 0.2)].to_dict("records")
+    (row,) = table[(table["ranking"] == ranking) & (table["share"] == 0.2)].to_dict("records")
     assert row["n_weights"] == len(largest)
-    assert (row["ndcg@10"], row["hrli@1"]) == (expected["ndcg@10"], expected["hrli@1"])
+    assert row["ndcg@10"] == pytest.approx(expected["ndcg@10"], rel=1e-9)
+    assert row["hrli@1"] == expected["hrli@1"]
 
 
 def test_half_of_the_influence() -> None:
@@ -89,7 +108,43 @@ def test_half_of_the_influence() -> None:
 def test_other_models() -> None:
     found = influence(build(BERT4Rec), loader(rows=8), shares=(0.01,))
     assert found.frame["last_item_share"].sum() == pytest.approx(1)
-    assert set(found.tables()) == {"influence", "influence_removal"}
+    assert set(found.tables()) == {
+        "influence",
+        "influence_modules",
+        "influence_layers",
+        "influence_removal",
+    }
+
+
+def test_sums_by_module_and_layer(model: SASRec) -> None:
+    found = influence(model, loader(rows=8), shares=(0.01,))
+    blocks = [
+        (layer, f"trm_encoder.{block}")
+        for layer in ("1", "2")
+        for block in ("multi_head_attention", "feed_forward")
+    ]
+    outside = [("", name) for name in ("item_embedding", "position_embedding", "LayerNorm")]
+    modules = found.modules.set_index(["layer", "module"])
+    assert set(modules.index) == {*blocks, *outside}
+    parameters = found.frame.set_index("parameter")
+    for name, (layer, module) in {
+        "trm_encoder.layer.1.feed_forward": ("2", "trm_encoder.feed_forward"),
+        "trm_encoder.layer.0.multi_head_attention": ("1", "trm_encoder.multi_head_attention"),
+        "LayerNorm": ("", "LayerNorm"),
+    }.items():
+        own = parameters[[row.startswith(f"{name}.") for row in parameters.index]]
+        size = sum(w.numel() for n, w in model.named_parameters() if n.startswith(f"{name}."))
+        row = modules.loc[(layer, module)]
+        assert row["n_weights"] == size == own["n_weights"].sum()
+        for loss in ("accuracy", "last_item"):
+            assert row[f"{loss}_share"] == pytest.approx(own[f"{loss}_share"].sum())
+            of_weights = size / parameters["n_weights"].sum()
+            assert row[f"{loss}_density"] == pytest.approx(row[f"{loss}_share"] / of_weights)
+    layers = found.layers.set_index("layer")
+    assert list(layers.index) == ["", "1", "2"]
+    for layer in layers.index:
+        own = found.frame[found.frame["layer"] == layer]["last_item_share"].sum()
+        assert layers.loc[layer, "last_item_share"] == pytest.approx(own)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,6 +21,9 @@ import pytest
 from recbole_residual.command import main
 from recbole_residual.errors import ConfigError
 from recbole_residual.report.page import report
+from recbole_residual.report.record import RunRecord
+from recbole_residual.report.runs import Runs
+from recbole_residual.report.sections.maps import maps_section
 from recbole_residual.run.folder import RunFolder
 
 SECTIONS = [
@@ -355,3 +359,11 @@ def test_pictures_in_the_page_are_the_files(whole_run: Path) -> None:
     page = Page((whole_run / "report.html").read_text(encoding="utf-8"))
     shown = {base64.b64decode(link.removeprefix("data:image/png;base64,")) for link in page.images}
     assert shown == {path.read_bytes() for path in (whole_run / "figures").glob("*.png")}
+
+
+def test_maps_of_weights_that_do_not_sum_to_one_say_so(whole_run: Path) -> None:
+    record = RunRecord.read(whole_run)
+    for p, said in ((1.0, False), (2.0, True)):
+        changed = replace(record, config={**record.config, "attention_norm_p": p})
+        (plot,) = maps_section(Runs([changed])).plots
+        assert ("with attention_norm_p = 2, do not sum to 1" in plot.caption) == said

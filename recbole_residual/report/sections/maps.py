@@ -27,13 +27,15 @@ def maps_section(runs: Runs) -> Section:
 def _maps(record: RunRecord, name: str) -> Plot:
     maps = probe_frame(record, "internals", "internals_maps")
     last = "[MASK]" if record.predicts_at_mask else "item"
+    norm_p = record.config.get("attention_norm_p") or 1
+    rows = "" if norm_p == 1 else f" and, with attention_norm_p = {norm_p:g}, do not sum to 1"
     return Plot(
         name,
         f"{record.label}: who takes from whom, last 15 positions",
         "Averages over test sequences that have both positions; L is the last one. "
         "Contribution: norm of what is taken, after the LayerNorm, the residual on the "
         "diagonal, on a logarithmic scale. Attention: the bare weights, which do not know "
-        "of the residual.",
+        f"of the residual{rows}.",
         record.probe_command("internals"),
         None if maps is None else drawing("heatmaps", maps, last),
         NOT_DEFINED if "internals" in record.probes else NOT_RUN,

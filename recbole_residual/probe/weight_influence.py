@@ -216,7 +216,7 @@ def _by_parameter(
 
 def _summed(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """Weights and shares summed over the parameters of one place."""
-    shares = [name for name in frame if name.endswith("_share")]
+    shares = [name for name in map(str, frame) if name.endswith("_share")]
     table = frame.groupby(by, sort=False)[["n_weights", *shares]].sum().reset_index()
     for share in shares:
         of_weights = table["n_weights"] / table["n_weights"].sum()

@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 from recbole.config import Config
 from recbole.data import create_dataset, data_preparation
@@ -36,6 +37,8 @@ def main() -> None:
         trainer.eval_collector.data_collect(train)
         # From here on RecBole's Trainer is used as after training.
         for _ in sys.stdin:
+            # RecBole draws the sampled items from it
+            np.random.seed(2020)  # noqa: NPY002
             begin, begin_cpu = time.perf_counter(), time.process_time()
             result = trainer.evaluate(valid, load_best_model=False)
             seconds = time.perf_counter() - begin, time.process_time() - begin_cpu

@@ -12,6 +12,8 @@ from recbole_residual.evaluator.phases import Phases
 
 _ROWS, _ITEMS = 256, 2048
 """Block of scores that a CPU keeps in its cache."""
+_GATHERED = 2**18
+"""Numbers of item vectors that are gathered at once."""
 _STAGES = (1024, 4096)
 """Items after which rows drop out whose rank is known to be above the largest."""
 _SCORES_ELSEWHERE = 2**26
@@ -175,16 +177,27 @@ class Ranker:
         certain = (best[:, :-1] - best[:, 1:] > margin).all(dim=1)
         return Lists(torch.cat(found), ~certain)
 
-    def _own(
-        self, states: torch.Tensor, items: torch.Tensor, left_out: LeftOut | None
-    ) -> torch.Tensor:
+    def scores(self, states: torch.Tensor, items: torch.Tensor) -> torch.Tensor:
+        """Scores of some items under each state, [N, M].
+
+        Args:
+            states: [N, D].
+            items: item ids, [N, M].
+        """
         own = torch.empty(items.shape, dtype=states.dtype, device=states.device)
-        for start in range(0, len(states), self._rows):
-            part = slice(start, start + self._rows)
+        n_rows = max(1, _GATHERED // (items.shape[1] * states.shape[1]))
+        for start in range(0, len(states), n_rows):
+            part = slice(start, start + n_rows)
             embedding = torch.nn.functional.embedding(items[part], self._all)
             own[part] = torch.bmm(embedding, states[part].unsqueeze(2)).squeeze(2)
         if self._all_bias is not None:
             own += self._all_bias[items]
+        return own
+
+    def _own(
+        self, states: torch.Tensor, items: torch.Tensor, left_out: LeftOut | None
+    ) -> torch.Tensor:
+        own = self.scores(states, items)
         if left_out is not None:
             n_items = len(self._all)
             row = torch.arange(len(items), device=items.device).unsqueeze(1)

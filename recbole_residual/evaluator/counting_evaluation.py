@@ -7,8 +7,8 @@ from logging import getLogger
 from typing import Any, Callable
 
 import torch
-from recbole.data.dataloader import FullSortEvalDataLoader
-from recbole.utils import EvaluatorType
+from recbole.data.dataloader import FullSortEvalDataLoader, NegSampleEvalDataLoader
+from recbole.utils import EvaluatorType, ModelType
 
 from recbole_residual.evaluator.collector import ResidualCollector
 from recbole_residual.evaluator.counting_pass import CountingPass
@@ -49,11 +49,10 @@ class CountingEvaluation:
         counting = CountingPass(
             self._model, self._config, self._collector.wanted, self._collector.observation
         )
-        item_seq_len = self._config["ITEM_LIST_LENGTH_FIELD"]
         groups = pooled(batches)
         for group in groups:
-            pool = Pool.of(group, item_seq_len, self._config["device"])
             try:
+                pool = self._pool(data, group)
                 self._collector.collect_rows(counting.run(pool), pool)
             except NotCountableError as error:
                 self._forget()
@@ -66,9 +65,16 @@ class CountingEvaluation:
             "Evaluation: ranked by counting, %d rows in RecBole's way.", counting.n_plain
         )
 
+    def _pool(self, data: Any, batches: list[Any]) -> Pool:
+        if isinstance(data, NegSampleEvalDataLoader):
+            return Pool.of_sampled(batches, self._config)
+        return Pool.of(batches, self._config["ITEM_LIST_LENGTH_FIELD"], self._config["device"])
+
     def _reason_for_plain(self, data: Any) -> str | None:
-        if not isinstance(data, FullSortEvalDataLoader) or not data.is_sequential:
-            return "it is no full ranking for sequences"
+        if self._config["MODEL_TYPE"] != ModelType.SEQUENTIAL:
+            return "it is no ranking for sequences"
+        if not isinstance(data, (FullSortEvalDataLoader, NegSampleEvalDataLoader)):
+            return "its loader is another one than RecBole's"
         if self._config["eval_type"] != EvaluatorType.RANKING:
             return "its metrics are no ranking metrics"
         return None

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from recbole.evaluator.collector import Collector
 
-from recbole_residual.evaluator.counting import CountedRanks, LeftOut, Ranker
+from recbole_residual.evaluator.candidates import count_among, top_among
+from recbole_residual.evaluator.counting import CountedRanks, LeftOut, Lists, Ranker
 from recbole_residual.evaluator.item_product import ItemProduct, NotCountableError
 from recbole_residual.evaluator.observation import Observation, SequenceRatios
 from recbole_residual.evaluator.phases import Phases
@@ -53,7 +54,8 @@ class CountingPass:
         Raises:
             NotCountableError: if they cannot be ranked so.
         """
-        if pool.left_out is not None and self._wanted.n_back:
+        limited = pool.left_out is not None or pool.candidates is not None
+        if limited and self._wanted.n_back:
             raise NotCountableError("input items may be masked")
         if not self._checked:
             with self.phases.of("check"):
@@ -112,7 +114,7 @@ class CountingPass:
         ranks = torch.empty_like(items)
         uncertain = torch.empty(len(pool), dtype=torch.bool, device=items.device)
         for rows, states, ranker in self._groups(parts):
-            counted = ranker.count(states[0], items[rows], self._left_out(pool, rows))
+            counted = self._ranked(ranker, states[0], items[rows], pool, rows)
             ranks[rows], uncertain[rows] = counted.ranks, counted.uncertain
         return CountedRanks(ranks, uncertain)
 
@@ -122,9 +124,29 @@ class CountingPass:
         listed = pool.target.new_empty(len(pool), self._wanted.largest)
         uncertain = torch.empty(len(pool), dtype=torch.bool, device=listed.device)
         for rows, states, ranker in self._groups(parts):
-            lists = ranker.top(states[0], self._wanted.largest, self._left_out(pool, rows))
+            lists = self._listed(ranker, states[0], pool, rows)
             listed[rows], uncertain[rows] = lists.items, lists.uncertain
         return listed, uncertain
+
+    def _ranked(
+        self,
+        ranker: Ranker,
+        states: torch.Tensor,
+        items: torch.Tensor,
+        pool: Pool,
+        rows: torch.Tensor,
+    ) -> CountedRanks:
+        if pool.candidates is None:
+            return ranker.count(states, items, self._left_out(pool, rows))
+        return count_among(ranker, states, items[:, 0] > 0, pool.candidates, rows)
+
+    def _listed(
+        self, ranker: Ranker, states: torch.Tensor, pool: Pool, rows: torch.Tensor
+    ) -> Lists:
+        k = self._wanted.largest
+        if pool.candidates is None:
+            return ranker.top(states, k, self._left_out(pool, rows))
+        return top_among(ranker, states, k, pool.candidates, rows)
 
     def _left_out(self, pool: Pool, rows: torch.Tensor) -> LeftOut | None:
         return None if pool.left_out is None else pool.left_out.of_selected(rows, len(pool))
@@ -149,7 +171,9 @@ class CountingPass:
             values["rec.topk"] = torch.cat([hits, torch.ones_like(hits[:, :1])], dim=1)
         if self._wanted.mean_rank:
             n_ranked = torch.full_like(ranks, self._model.n_items - 1)
-            if pool.left_out is not None:
+            if pool.candidates is not None:
+                n_ranked = pool.candidates.counted.sum(dim=1)
+            elif pool.left_out is not None:
                 pairs = torch.stack([pool.left_out.row, pool.left_out.item])
                 row, item = torch.unique(pairs, dim=1)
                 n_ranked -= torch.bincount(row[item > 0], minlength=len(ranks))
@@ -196,10 +220,9 @@ class CountingPass:
         ranks = pool.target.new_zeros(len(pool), len(OFFSETS))
         unsure = torch.zeros(len(pool), dtype=torch.bool, device=ranks.device)
         for rows, states, ranker in self._groups(parts, len(OFFSETS)):
-            hidden = self._left_out(pool, rows)
             for column in range(int(known), len(OFFSETS)):
                 target = pool.target[rows] * reached[rows, column]
-                counted = ranker.count(states[column], target.unsqueeze(1), hidden)
+                counted = self._ranked(ranker, states[column], target.unsqueeze(1), pool, rows)
                 ranks[rows, column] = counted.ranks[:, 0]
                 unsure[rows] |= counted.uncertain & reached[rows, column]
         with self.phases.of("plain"), self._reader.paused(), unscaled(self._model):

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from recbole.data.interaction import Interaction, cat_interactions
 
+from recbole_residual.evaluator.candidates import Candidates
 from recbole_residual.evaluator.counting import LeftOut
 
 POOL_ROWS = 8192
@@ -31,6 +32,7 @@ class Pool:
         left_out: items that are not ranked, or None.
         bounds: where the loader's batches begin, and the end.
         batches: the loader's batches.
+        candidates: what is ranked where that is not the whole catalogue.
     """
 
     interaction: Interaction
@@ -39,6 +41,7 @@ class Pool:
     left_out: LeftOut | None
     bounds: list[int]
     batches: list[Any]
+    candidates: Candidates | None = None
 
     def __len__(self) -> int:
         return len(self.target)
@@ -64,6 +67,25 @@ class Pool:
             left_out=left_out,
             bounds=bounds,
             batches=batches,
+        )
+
+    @classmethod
+    def of_sampled(cls, batches: list[Any], config: Any) -> Pool:
+        """Batches of RecBole's ``NegSampleEvalDataLoader`` of a sequential model.
+
+        Raises:
+            NotCountableError: as for :meth:`Candidates.of`.
+        """
+        candidates = Candidates.of(batches, config)
+        interaction = candidates.sequences()
+        return cls(
+            interaction=interaction,
+            item_seq_len=interaction[config["ITEM_LIST_LENGTH_FIELD"]],
+            target=candidates.items[:, 0],
+            left_out=None,
+            bounds=[0, *np.cumsum([len(batch[3]) for batch in batches]).tolist()],
+            batches=batches,
+            candidates=candidates,
         )
 
 

@@ -26,6 +26,9 @@ from recbole_residual.model.residual import is_unscaled, unscaled
 _CHECKED_ROWS = 16
 """Rows that are computed in both ways at the start of an evaluation."""
 
+_CHECKED_CANDIDATES = 4
+"""Sampled items of each of them: RecBole runs the network once for every item."""
+
 _OTHER_NETWORK = 64
 """Scores that differ by so many margins come from different functions, not from rounding."""
 
@@ -87,11 +90,7 @@ class StateReader:
         place = torch.linspace(0, len(pool) - 1, _CHECKED_ROWS, device=order.device).round().long()
         rows = torch.unique(order[place])
         with self._unwatched(), self.paused():
-            batch = pool.interaction[rows]
-            try:
-                expected = self._model.full_sort_predict(batch).view(len(rows), -1)[:, 1:]
-            except NotImplementedError as error:
-                raise NotCountableError("the model has no full_sort_predict") from error
+            expected = self._expected(pool, rows)
             limit = _OTHER_NETWORK * max(self.margin, torch.finfo(torch.float32).tiny)
             for trims in (True, False):
                 self._trims = trims
@@ -106,15 +105,31 @@ class StateReader:
                     return
         raise NotCountableError("trimmed and sorted batches give other scores")
 
+    def _expected(self, pool: Pool, rows: torch.Tensor) -> torch.Tensor:
+        """The model's own scores of everything that is ranked, [R, C]."""
+        if pool.candidates is not None:
+            batch = pool.candidates.of_rows(rows, _CHECKED_CANDIDATES)
+            return self._model.predict(batch).view(len(rows), -1)
+        try:
+            scores = self._model.full_sort_predict(pool.interaction[rows])
+        except NotImplementedError as error:
+            raise NotCountableError("the model has no full_sort_predict") from error
+        return scores.view(len(rows), -1)[:, 1:]
+
     def _apart(self, pool: Pool, rows: torch.Tensor, expected: torch.Tensor) -> float:
         largest = 0.0
         # Short rows apart from long ones, so that something is trimmed.
         for part in chunks_by_length(pool.item_seq_len[rows], 2 * self._width(pool)):
             product, _ = self._last_states(self._batch(pool, rows[part]), (0,))
-            scores = product.states @ product.items[1:].t()
-            if product.bias is not None:
-                scores = scores + product.bias[1:]
-            size = Ranker(product.items, product.bias).size(product.states)
+            ranker = Ranker(product.items, product.bias)
+            size = ranker.size(product.states)
+            if pool.candidates is not None:
+                items = pool.candidates.items[rows[part], :_CHECKED_CANDIDATES]
+                scores = ranker.scores(product.states, items)
+            else:
+                scores = product.states @ product.items[1:].t()
+                if product.bias is not None:
+                    scores = scores + product.bias[1:]
             apart = measured_margin(expected[part], scores, size)
             if not apart < float("inf"):  # NaN too
                 raise NotCountableError("a score is not finite")

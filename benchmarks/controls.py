@@ -8,11 +8,11 @@
 
 Each run has a folder of its own. One that is finished is read and not repeated, one that was
 interrupted goes on where it stopped, so the command can be stopped and started again; the first
-seed of every control comes before the second of any. After each run ``controls.csv`` in the folder
-has one row per finished run. The table is printed as Markdown: mean and standard deviation over
-seeds of test NDCG@10, HRLI@1, the mixing ratio ``res``, the relative drop of NDCG@10 under
-``shuffle_prefix`` and ``shuffle_all``, RecoveryRate@10 at the alpha chosen on validation (epsilon
-0.05), and that alpha.
+seed of every control comes before the second of any, and ``--finished`` only reads. After each run
+``controls.csv`` in the folder has one row per finished run. The table is printed as Markdown: mean
+and standard deviation over seeds of test NDCG@10, HRLI@1, the mixing ratio ``res``, the relative
+drop of NDCG@10 under ``shuffle_prefix`` and ``shuffle_all``, RecoveryRate@10 at the alpha chosen on
+validation (epsilon 0.05), and that alpha.
 """
 
 from __future__ import annotations
@@ -86,6 +86,16 @@ def figures(folder: Path) -> dict[str, float]:
     }
 
 
+def unanswered(folder: Path) -> list[str]:
+    """The probes that a run still lacks."""
+    return [name for name in QUICK_PROBES if not (folder / "probe" / f"{name}.json").is_file()]
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a run has its result and all probes."""
+    return (folder / "result.json").is_file() and not unanswered(folder)
+
+
 def finish(name: str, seed: int, folder: Path, options: argparse.Namespace) -> None:
     """Bring one run to its end, from wherever it is."""
     if not folder.exists():
@@ -104,9 +114,7 @@ def finish(name: str, seed: int, folder: Path, options: argparse.Namespace) -> N
         run(model, options.dataset, config_dict=told)
     elif not (folder / "result.json").is_file():
         resume(folder)
-    missing = [
-        probe for probe in QUICK_PROBES if not (folder / "probe" / f"{probe}.json").is_file()
-    ]
+    missing = unanswered(folder)
     if missing:
         probe_run(folder, missing)
 
@@ -118,6 +126,8 @@ def table_of_runs(options: argparse.Namespace) -> pd.DataFrame:
     for number, (name, seed) in enumerate(asked, 1):
         folder = options.folder / f"{name.replace(': ', '-').replace(', ', '-')}-{seed - 2026}"
         begin = time.time()
+        if options.finished and not is_finished(folder):
+            continue
         try:
             finish(name, seed, folder, options)
         except CheckpointError as error:  # killed before its first epoch, or in use by another
@@ -193,6 +203,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="where the runs go")
     parser.add_argument("--quick", action="store_true", help="one seed and two epochs")
     parser.add_argument("--seconds", action="store_true", help="processor time of an epoch instead")
+    parser.add_argument("--finished", action="store_true", help="read finished runs, run nothing")
     parser.add_argument("--epochs", type=int, default=50)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--dataset", default="ml-100k")

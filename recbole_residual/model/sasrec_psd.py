@@ -7,15 +7,14 @@ Reference:
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F  # noqa: N812
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
 
 from recbole_residual.errors import ModelError
 from recbole_residual.model.architecture.score import item_vectors
-from recbole_residual.model.loss import rows_per_chunk
+from recbole_residual.model.loss import DEFAULT_LOGITS_CHUNK, rows_per_chunk
 from recbole_residual.model.objective import next_item_loss, predicted_states, target_list_field
 from recbole_residual.model.registry import register_model
 from recbole_residual.model.sasrec_residual import SASRecResidual
@@ -55,37 +54,103 @@ def privileged_states(model: Any, item_seq: torch.Tensor) -> torch.Tensor:
     return output[:, 2 * length :]
 
 
-def distillation(
-    student: torch.Tensor,
-    teacher: torch.Tensor,
+class Teacher(NamedTuple):
+    """What the teacher scores with, without gradient.
+
+    Attributes:
+        hidden: its states, [T, D].
+        weight: its item vectors, [n_items, D].
+    """
+
+    hidden: torch.Tensor
+    weight: torch.Tensor
+
+
+class Gated(NamedTuple):
+    """How the divergence is taken.
+
+    Attributes:
+        temperature: divides the scores under the divergence, which is multiplied by its square.
+        topk: size of the teacher's list that the student's probability is summed over.
+        logits_chunk: most scores held at once.
+    """
+
+    temperature: float
+    topk: int
+    logits_chunk: int = DEFAULT_LOGITS_CHUNK
+
+
+class _GatedDivergence(torch.autograd.Function):
+    """Gradients are made in the forward pass, chunk by chunk, so that no score is made twice."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: torch.Tensor,
+        weight: torch.Tensor,
+        teacher: Teacher,
+        targets: torch.Tensor,
+        gated: Gated,
+    ) -> torch.Tensor:
+        n_rows = len(hidden)
+        grad_hidden, grad_weight = torch.empty_like(hidden), torch.zeros_like(weight)
+        total = hidden.new_zeros(())
+        step = rows_per_chunk(n_rows, len(weight), gated.logits_chunk, weight.device)
+        for begin in range(0, n_rows, step):
+            rows = slice(begin, begin + step)
+            student_scores = torch.mm(hidden[rows], weight.t())
+            teacher_scores = torch.mm(teacher.hidden[rows], teacher.weight.t())
+            log_student, log_teacher = student_scores.log_softmax(1), teacher_scores.log_softmax(1)
+            column = targets[rows].unsqueeze(1)
+            advantage = (log_teacher - log_student).gather(1, column).squeeze(1).clamp(min=0)
+            best = teacher_scores.topk(min(gated.topk, len(weight)), dim=1).indices
+            reachable = log_student.gather(1, best).exp().sum(1)
+            gate = (1 - torch.exp(-advantage)) * reachable
+            if gated.temperature != 1:
+                log_student = (student_scores / gated.temperature).log_softmax(1)
+                log_teacher = (teacher_scores / gated.temperature).log_softmax(1)
+            probability = log_teacher.exp()
+            divergence = (probability * (log_teacher - log_student)).sum(1)
+            total += (gate * divergence).sum()
+            errors = log_student.exp_().sub_(probability).mul_(gate.unsqueeze(1))
+            torch.mm(errors, weight, out=grad_hidden[rows])
+            grad_weight.addmm_(errors.t(), hidden[rows])
+        ctx.save_for_backward(grad_hidden, grad_weight)
+        ctx.scale = gated.temperature / n_rows
+        return total * (gated.temperature**2 / n_rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        grad_hidden, grad_weight = ctx.saved_tensors
+        return grad_hidden * (grad * ctx.scale), grad_weight * (grad * ctx.scale), None, None, None
+
+
+def gated_divergence(
+    hidden: torch.Tensor,
+    weight: torch.Tensor,
+    teacher: Teacher,
     targets: torch.Tensor,
-    temperature: float,
-    topk: int,
+    gated: Gated,
 ) -> torch.Tensor:
-    """Gated divergence of the student from the teacher at each position.
+    r"""The mean over positions of ``gate * T^2 * KL(teacher / T || student / T)``.
+
+    The gate, without gradient, is ``(1 - exp(-max(0, advantage))) * reachable``: how much more
+    probable the teacher finds the target, and the student's probability of the teacher's list.
 
     Args:
-        student: scores, [T, n_items].
-        teacher: scores, without gradient, [T, n_items].
+        hidden: states of the student, [T, D].
+        weight: its item vectors, [n_items, D].
+        teacher: the same of the teacher.
         targets: item ids, [T].
-        temperature: divides the scores under the divergence, which is multiplied by its square.
-        topk: size of the teacher's list that the student's mass is summed over.
+        gated: temperature and size of the list.
 
     Returns:
-        torch.Tensor: ``gate * KL(teacher || student)``, [T].
+        torch.Tensor: scalar.
     """
-    with torch.no_grad():
-        log_student, log_teacher = student.log_softmax(1), teacher.log_softmax(1)
-        column = targets.unsqueeze(1)
-        advantage = (log_teacher - log_student).gather(1, column).squeeze(1).clamp(min=0)
-        best = teacher.topk(min(topk, teacher.shape[1]), dim=1).indices
-        reachable = log_student.gather(1, best).exp().sum(1)
-        gate = (1 - torch.exp(-advantage)) * reachable
-        log_soft = (teacher / temperature).log_softmax(1)
-    divergence = F.kl_div(
-        (student / temperature).log_softmax(1), log_soft, reduction="none", log_target=True
-    ).sum(1)
-    return gate * divergence * temperature**2
+    with torch.autocast(hidden.device.type, enabled=False):
+        teacher = Teacher(teacher.hidden.to(weight.dtype), teacher.weight)
+        return _GatedDivergence.apply(hidden.to(weight.dtype), weight, teacher, targets, gated)
 
 
 @register_model
@@ -174,31 +239,14 @@ class SASRecPSD(SASRecResidual):
         with torch.no_grad():
             privileged = privileged_states(teacher, interaction[self.ITEM_SEQ])
             privileged = privileged.flatten(0, 1)[states.flat_position]
-        return loss + self.psd_weight * self._divergence(states, privileged, item_vectors(teacher))
-
-    def _divergence(
-        self, states: Any, privileged: torch.Tensor, teacher_items: torch.Tensor
-    ) -> torch.Tensor:
-        """The mean over positions, a bounded number of scores at a time."""
-        weight = item_vectors(self)
-
-        def of(rows: slice, hidden: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-            student = torch.matmul(hidden, weight.t())
-            with torch.no_grad():
-                teacher = torch.matmul(privileged[rows], teacher_items.t())
-            return distillation(
-                student, teacher, states.targets[rows], self.psd_temperature, self.psd_topk
-            ).sum()
-
-        n_rows = len(states.hidden)
-        step = rows_per_chunk(n_rows, len(weight), self.logits_chunk, weight.device)
-        total = states.hidden.new_zeros(())
-        for begin in range(0, n_rows, step):
-            rows = slice(begin, begin + step)
-            total = total + checkpoint(
-                of, rows, states.hidden[rows], weight, use_reentrant=False, preserve_rng_state=False
-            )
-        return total / n_rows
+        divergence = gated_divergence(
+            states.hidden,
+            item_vectors(self),
+            Teacher(privileged, item_vectors(teacher)),
+            states.targets,
+            Gated(self.psd_temperature, self.psd_topk, self.logits_chunk),
+        )
+        return loss + self.psd_weight * divergence
 
 
 def _number(config: Any, key: str, default: float) -> float:

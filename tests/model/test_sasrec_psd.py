@@ -15,7 +15,12 @@ from recbole_residual.model import SASRecPSD, SASRecResidual
 from recbole_residual.model.architecture.blocks import attention_blocks
 from recbole_residual.model.fast_forward import can_run_fast
 from recbole_residual.model.objective import target_list_field
-from recbole_residual.model.sasrec_psd import distillation, privileged_states
+from recbole_residual.model.sasrec_psd import (
+    Gated,
+    Teacher,
+    gated_divergence,
+    privileged_states,
+)
 from tests.conftest import TinyDataset, random_interaction, tiny_config
 
 CASES: list[dict[str, Any]] = [
@@ -91,23 +96,50 @@ def test_the_teacher_sees_the_future() -> None:
     assert torch.equal(states[0, 2], changed[0, 2])  # 6 is its target
 
 
-def test_distillation_row_by_row() -> None:
+def distillation(
+    student: torch.Tensor, teacher: torch.Tensor, targets: torch.Tensor, temperature: float, k: int
+) -> torch.Tensor:
+    """The gated divergence of each row, for torch to take the gradient of."""
+    row = torch.arange(len(targets))
+    with torch.no_grad():
+        p_s, p_t = student.softmax(1), teacher.softmax(1)
+        advantage = (p_t[row, targets] / p_s[row, targets]).log().clamp(min=0)
+        reach = p_s.gather(1, teacher.argsort(dim=1, descending=True)[:, :k]).sum(1)
+        gate = (1 - (-advantage).exp()) * reach
+        soft_t = (teacher / temperature).softmax(1)
+    divergence = (soft_t * (soft_t.log() - (student / temperature).log_softmax(1))).sum(1)
+    return gate * divergence * temperature**2
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1.7])
+@pytest.mark.parametrize("logits_chunk", [25, 10_000])
+def test_the_divergence_row_by_row(temperature: float, logits_chunk: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    student, teacher = torch.randn(2, 7, 12, generator=generator, dtype=torch.float64) * 2
+    tensors = {"generator": generator, "dtype": torch.float64}
+    hidden, teacher = torch.randn(2, 7, 4, **tensors) * 2
+    weight, its_weight = torch.randn(2, 12, 4, **tensors)
     targets = torch.randint(12, (7,), generator=generator)
-    found = distillation(student, teacher, targets, 1.7, 4)
-    gates = []
+    hidden.requires_grad_(), weight.requires_grad_()
+    gated = Gated(temperature, 4, logits_chunk)
+    found = gated_divergence(hidden, weight, Teacher(teacher, its_weight), targets, gated)
+    gates, terms = [], []
     for row in range(7):
-        p_s, p_t = student[row].softmax(0), teacher[row].softmax(0)
+        s, t = (hidden[row] @ weight.t()).detach(), teacher[row] @ its_weight.t()
+        p_s, p_t = s.softmax(0), t.softmax(0)
         advantage = max(0.0, math.log(p_t[targets[row]] / p_s[targets[row]]))
-        reach = sum(float(p_s[k]) for k in teacher[row].argsort(descending=True)[:4])
-        gate = (1 - math.exp(-advantage)) * reach
-        soft_s, soft_t = (student[row] / 1.7).softmax(0), (teacher[row] / 1.7).softmax(0)
+        reach = sum(float(p_s[k]) for k in t.argsort(descending=True)[:4])
+        gates.append((1 - math.exp(-advantage)) * reach)
+        soft_s, soft_t = (s / temperature).softmax(0), (t / temperature).softmax(0)
         divergence = float((soft_t * (soft_t / soft_s).log()).sum())
-        assert 0 <= gate <= 1
-        gates.append(gate)
-        assert found[row].item() == pytest.approx(gate * divergence * 1.7**2, rel=1e-6, abs=1e-12)
-    assert min(gates) == 0 < max(gates)
+        terms.append(gates[-1] * divergence * temperature**2)
+    assert found.item() == pytest.approx(sum(terms) / 7, rel=1e-9)
+    assert 0 <= min(gates) < 1e-12 < max(gates) <= 1
+    direct = distillation(hidden @ weight.t(), teacher @ its_weight.t(), targets, temperature, 4)
+    assert direct.tolist() == pytest.approx(terms, rel=1e-9, abs=1e-12)
+    mine = torch.autograd.grad(3 * found, [hidden, weight])
+    theirs = torch.autograd.grad(3 * direct.mean(), [hidden, weight])
+    for ours, expected in zip(mine, theirs):
+        torch.testing.assert_close(ours, expected)
 
 
 @pytest.mark.parametrize("choice", CASES, ids=str)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from recbole_residual.report.comparison import compare
     from recbole_residual.report.page import Report, report
     from recbole_residual.run.session import Session
+    from recbole_residual.study.job import StudyResult, resume_study, study
     from recbole_residual.tune.result import TuneResult
     from recbole_residual.tune.run import benchmark, resume_tune, tune
 
@@ -65,6 +66,7 @@ _HOMES = {
     "SASRecUniform": "model",
     "SetRec": "model",
     "Session": "run.session",
+    "StudyResult": "study.job",
     "TuneResult": "tune.result",
     "benchmark": "tune.run",
     "capture": "decomposition",
@@ -81,10 +83,12 @@ _HOMES = {
     "report": "report.page",
     "residual_alpha": "model.residual",
     "resume": "diagnose.full_run",
+    "resume_study": "study.job",
     "resume_tune": "tune.run",
     "run": "diagnose.full_run",
     "scale_residual": "model.residual",
     "shuffle": "probe",
+    "study": "study.job",
     "sweep_alpha": "probe",
     "tune": "tune.run",
 }
@@ -106,6 +110,7 @@ __all__ = [
     "SASRecUniform",
     "Session",
     "SetRec",
+    "StudyResult",
     "TuneResult",
     "__version__",
     "benchmark",
@@ -123,15 +128,17 @@ __all__ = [
     "report",
     "residual_alpha",
     "resume",
+    "resume_study",
     "resume_tune",
     "run",
     "scale_residual",
     "shuffle",
+    "study",
     "sweep_alpha",
     "tune",
 ]
 
-_CALLED_ROOMS = ("diagnose", "report", "run", "tune")
+_CALLED_ROOMS = ("diagnose", "report", "run", "study", "tune")
 """Rooms that bear the name of what is done in them: ``recbole_residual.run`` is the package with
 the session and the folder of a run, and calling it runs a model."""
 

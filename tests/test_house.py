@@ -30,6 +30,7 @@ ROOMS = (
     "report",
     "diagnose",
     "tune",
+    "study",
     "command",
 )
 

@@ -32,6 +32,9 @@ examples:
   %(prog)s --mode=tune --space=mine.yaml --gpus_per_trial=0.25 --max_concurrent=8
   %(prog)s --mode=benchmark --datasets ml-100k ml-1m --models SASRecResidual GRU4RecResidual \\
       --seeds 1 2 3
+  %(prog)s --mode=benchmark --study=quick
+  %(prog)s --mode=benchmark --study=papers --data_path=data --datasets amazon-beauty mine
+  %(prog)s --mode=report --rows=output/study-papers
 
 probes of a trained model (--mode=probe), without retraining:
 {probes}
@@ -126,7 +129,19 @@ def _add_search(group: Any) -> None:
     group.add_argument("--search", help="grid, random, optuna or hyperopt (default: the space's)")
     group.add_argument("--num_samples", type=int, metavar="N", help="number of trials")
     group.add_argument("--scheduler", help="asha ends trials that are behind; none")
-    group.add_argument("--datasets", nargs="+", metavar="NAME", help="of a benchmark")
+    group.add_argument(
+        "--study",
+        metavar="NAME",
+        help="the papers' claims on many datasets: papers, quick (minutes), or a yaml file",
+    )
+    group.add_argument(
+        "--rows",
+        metavar="FOLDER",
+        help="what an earlier study measured: not trained again; --mode=report makes pages of it",
+    )
+    group.add_argument(
+        "--datasets", "--sets", nargs="+", metavar="NAME", help="of a benchmark or study"
+    )
     group.add_argument("--models", nargs="+", metavar="NAME", help="of a benchmark")
     group.add_argument("--seeds", nargs="+", type=int, metavar="N", help="of a benchmark")
     group.add_argument("--cpus_per_trial", type=float, metavar="X", help="default 1")
@@ -155,7 +170,7 @@ _USED = {
     "train": ("model", "dataset", "config_files"),
     "resume": ("resume", "retry_failed", *RESOURCES),
     "probe": ("run", "probes"),
-    "report": ("run",),
+    "report": ("run", "rows"),
     "diagnose": ("checkpoint", "trust_checkpoint"),
     "explain": ("run", "checkpoint", "items", "k", "html"),
     "compare": ("runs",),
@@ -169,7 +184,15 @@ _USED = {
         "scheduler",
         *RESOURCES,
     ),
-    "benchmark": ("datasets", "models", "seeds", "config_files", *RESOURCES),
+    "benchmark": (
+        "study",
+        "rows",
+        "datasets",
+        "models",
+        "seeds",
+        "config_files",
+        *RESOURCES,
+    ),
     "import": ("file", *COLUMNS, "item_names", "name"),
 }
 """Which options each way to call the command reads."""

@@ -28,8 +28,15 @@ def _train(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     from recbole_residual.diagnose.full_run import resume
     from recbole_residual.report.page import report
+    from recbole_residual.study.job import is_study_folder, resume_study
     from recbole_residual.tune.folder import is_tune_folder
 
+    if is_study_folder(options.resume):
+        if keys or options.retry_failed:
+            what = next(iter(keys), "retry_failed")
+            raise UsageError(f"--{what} has no use with the --resume of a study.")
+        _show_study(resume_study(options.resume, **_resources(options)))
+        return
     if not is_tune_folder(options.resume):
         for name in (*RESOURCES, "retry_failed"):
             if getattr(options, name) is not None:
@@ -57,8 +64,17 @@ def _probe(options: argparse.Namespace, keys: dict[str, Any]) -> None:
 def _report(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     from recbole_residual.report.writing import rewrite_report
 
-    if not options.run:
-        raise UsageError("--mode=report is about a run: say which, --run=FOLDER.")
+    if bool(options.run) == bool(options.rows):
+        raise UsageError(
+            "--mode=report is about a run, --run=FOLDER, or a study's rows, --rows=FOLDER."
+        )
+    if options.rows:
+        from recbole_residual.study.pages import pages_of_rows
+
+        output_dir = _value(keys, "output_dir", None)
+        _refuse_keys(keys, "report")
+        print(f"saved {pages_of_rows(options.rows, output_dir)}")
+        return
     latex = _value(keys, "latex", False)
     _refuse_keys(keys, "report")
     print(f"{rewrite_report(options.run, latex)}\n\nsaved in {options.run}")
@@ -131,7 +147,36 @@ def _tune(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     _show(result)
 
 
+def _study(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    from recbole_residual.study.job import study
+    from recbole_residual.tune.ray_api import Resources
+
+    if options.config_files:
+        raise UsageError("a study takes its settings from its yaml file and from --key=value.")
+    result = study(
+        options.study,
+        _split(options.datasets),
+        _split(options.models),
+        options.seeds,
+        keys,
+        rows=options.rows,
+        resources=Resources(**_resources(options)),
+    )
+    _show_study(result)
+
+
+def _show_study(result: Any) -> None:
+    print(result)
+    if result.all_failed:
+        raise NothingFinishedError(f"every cell failed; their logs are in {result.folder}/cells.")
+
+
 def _benchmark(options: argparse.Namespace, keys: dict[str, Any]) -> None:
+    if options.study:
+        _study(options, keys)
+        return
+    if options.rows:
+        raise UsageError("--rows is for a study: --study=papers, for example.")
     from recbole_residual.tune.ray_api import Resources
     from recbole_residual.tune.run import benchmark
 

@@ -37,6 +37,7 @@ __all__ = [
     "Resources",
     "Searcher",
     "TrialQueue",
+    "answers_of_workers",
     "check_resources",
     "connected",
     "fit",
@@ -311,14 +312,38 @@ def in_worker(
     max_retries: int,
 ) -> None:
     """Call a function once per tuple of arguments in processes with the resources of a trial."""
+    for _, answer in answers_of_workers(function, arguments, resources, gpus, max_retries):
+        if isinstance(answer, Exception):
+            raise answer
+
+
+def answers_of_workers(
+    function: Callable[..., Any],
+    arguments: Sequence[tuple[Any, ...]],
+    resources: Resources,
+    gpus: float,
+    max_retries: int,
+) -> Iterator[tuple[int, Any]]:
+    """The same, one by one as they end: the number of the arguments, and what the function
+    returned; or an exception, if its process died more often than ``max_retries``."""
     remote = ray.remote(function).options(
         num_cpus=resources.cpus_per_trial, num_gpus=gpus, max_retries=max_retries
     )
+    died = (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError)
     watch = NodeWatch()
-    waiting = [remote.remote(*of_one) for of_one in arguments]
-    while waiting:
-        done, waiting = ray.wait(waiting, timeout=SECONDS_BETWEEN_CHECKS)
-        ray.get(done)
+    left = list(enumerate(arguments))[::-1]
+    running: dict[Any, int] = {}
+    while left or running:
+        while left and len(running) < (resources.max_concurrent or len(arguments)):
+            number, of_one = left.pop()
+            running[remote.remote(*of_one)] = number
+        done, _ = ray.wait(list(running), timeout=SECONDS_BETWEEN_CHECKS)
+        for reference in done:
+            try:
+                answer = ray.get(reference)
+            except died as error:
+                answer = error
+            yield running.pop(reference), answer
         watch.check()
 
 

@@ -1,0 +1,1 @@
+"""Studies: the papers' claims asked of many datasets, and the pages that answer."""

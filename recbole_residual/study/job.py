@@ -18,7 +18,7 @@ from recbole_residual.model.registry import MODELS
 from recbole_residual.study.measure import Job, measure
 from recbole_residual.study.pages import write_pages
 from recbole_residual.study.plan import Cell, StudyPlan, check_values
-from recbole_residual.study.row import Row, read_rows
+from recbole_residual.study.row import FOLDER, Row, read_rows
 from recbole_residual.tune import ray_api
 from recbole_residual.tune.ray_api import Resources
 
@@ -189,7 +189,7 @@ class _Study:
     def _rows(self) -> dict[str, Row]:
         """The rows of this study's cells, wherever they were measured."""
         kept = self.manifest["rows"]
-        rows = read_rows(self.folder, *([] if kept is None else [kept]))
+        rows = read_rows(self.folder / FOLDER, *([] if kept is None else [kept]))
         return {cell.key: rows[cell.key] for cell in self.cells if cell.key in rows}
 
     def _measure(self, left: Sequence[Cell]) -> dict[str, str]:

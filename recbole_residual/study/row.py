@@ -1,4 +1,4 @@
-"""What a finished cell gave, small enough to be kept: pages are made of rows, without checkpoints."""
+"""What a finished cell gave, small enough to keep: pages are made of it, without checkpoints."""
 
 from __future__ import annotations
 

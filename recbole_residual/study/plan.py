@@ -157,7 +157,10 @@ class StudyPlan:
         if not cells:
             of = ", ".join([*wanted, *(models or ())])
             raise ConfigError(f"the study {self.name} trains nothing of {of}.")
-        return list({cell.key: cell for cell in reversed(_usable(cells))}.values())[::-1]
+        different: dict[str, Cell] = {}
+        for cell in _usable(cells):
+            different.setdefault(cell.key, cell)
+        return list(different.values())
 
     def _of_part(
         self,

@@ -225,7 +225,3 @@ class _Study:
                 model for model in MODELS.values() if model.__module__.partition(".")[0] != own
             ),
         )
-
-
-
-

@@ -18,8 +18,6 @@ from recbole_residual.report.figures.style import (
 )
 from recbole_residual.study.sets import Measured
 
-_WIDE = Margins(left=2.3, right=0.15)
-
 
 def bars(
     labels: Sequence[str],
@@ -36,10 +34,9 @@ def bars(
         ends: of the axis, at least.
     """
     height = 0.8 / len(series)
-    with figure_with(width=6.6, height=0.9 + 0.42 * len(labels), margins=_WIDE, texts=labels) as (
-        figure,
-        (axes,),
-    ):
+    margins = Margins(left=0.3 + 0.075 * max(map(len, labels)), right=0.15)
+    inches = (margins.left + 4.4, 0.9 + 0.42 * len(labels))
+    with figure_with(1, *inches, margins, labels) as (figure, (axes,)):
         y = np.arange(len(labels))
         for number, (name, values) in enumerate(series.items()):
             at = y + (number - (len(series) - 1) / 2) * height
@@ -80,8 +77,8 @@ def against_uniform(labels: Sequence[str], frame: pd.DataFrame) -> Figure:
             value = row["share lost"]
             whiskers = [[value - row["share lost_low"]], [row["share lost_high"] - value]]
             axes.errorbar(
-                row["mixing res"],
-                value,
+                [row["mixing res"]],
+                [value],
                 yerr=np.nan_to_num(np.array(whiskers)).clip(min=0),
                 label=label,
                 color=look["color"],

@@ -41,6 +41,23 @@ SPLITS: dict[str, dict[str, Any]] = {
 }
 """The splits of the papers, by the names that a study gives them, as ``eval_args``."""
 
+SET_BY_STUDY = frozenset(
+    {
+        "model",
+        "dataset",
+        "seed",
+        "eval_args",
+        "probe",
+        "report",
+        "export_per_user",
+        "filter_seen",
+        "metrics",
+        "topk",
+        "valid_metric",
+    }
+)
+"""Configuration keys that every cell needs as the study has them: rows are compared by them."""
+
 _KEYS = {"seeds", "splits", "settings", "datasets", "parts"}
 _PART_KEYS = {"name", "models", "datasets", "splits", "seeds", "settings"}
 _DATASET_KEYS = {"splits", "seeds", "settings"}
@@ -199,6 +216,9 @@ def _usable(cells: Sequence[Cell]) -> list[Cell]:
                 config = ResidualConfig(cell.model, cell.dataset)
             known[cell.model, cell.dataset] = config.known_keys
     given = dict.fromkeys(key for cell in cells for key in cell.settings)
+    for key in given:
+        if key in SET_BY_STUDY:
+            raise ConfigError(f"{key} cannot be given to a study, which sets it itself.")
     check_keys(given, set().union(*known.values()))
     usable = []
     for cell in cells:

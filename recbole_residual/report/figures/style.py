@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import count
 from typing import Any
 
 import matplotlib as mpl
@@ -130,9 +130,13 @@ def rendered(figure: Figure, kind: str) -> bytes:
 
 
 def looks() -> Iterator[dict[str, Any]]:
-    """A colour, a marker and a line style for each series in turn."""
-    for color, marker, line in cycle(zip(OKABE_ITO, MARKERS, LINES)):
-        yield {"color": color, "marker": marker, "linestyle": line}
+    """A colour, a marker and a line style for each series in turn; once the colours are used up,
+    with other markers and lines."""
+    n = len(OKABE_ITO)
+    for number in count():
+        other = (number + number // n) % n
+        look = {"marker": MARKERS[other], "linestyle": LINES[other]}
+        yield {"color": OKABE_ITO[number % n], **look}
 
 
 def band(axes: Any, frame: pd.DataFrame, x: str, y: str, color: str) -> None:

@@ -59,7 +59,8 @@ def statistics_table(rows: Sequence[Row]) -> pd.DataFrame:
             "" if theirs is None else "the same" if ours == theirs else " / ".join(map(str, theirs))
         )
         named.setdefault(tuple(line.values()), line)
-    return pd.DataFrame(sorted(named.values(), key=lambda line: line["dataset"]))
+    lines: list[dict[str, Any]] = sorted(named.values(), key=lambda line: str(line["dataset"]))
+    return pd.DataFrame(lines)
 
 
 def accuracy_table(rows: Sequence[Row]) -> pd.DataFrame:

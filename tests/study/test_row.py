@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from recbole_residual.errors import CheckpointError
@@ -13,6 +13,7 @@ from recbole_residual.study.row import Row, frame_in_row, ranks_in_text, read_ro
 from tests.study.conftest import made_row
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 10), min_size=1, max_size=50))
 def test_ranks_survive_as_letters(ranks: list[int]) -> None:
     row = made_row("a", ranks=ranks)

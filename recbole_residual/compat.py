@@ -290,18 +290,27 @@ def _with_allow_list(original: Callable) -> Callable:
     return mended
 
 
+class _NoTensorboard:
+    """What RecBole's Trainer calls of a writer."""
+
+    def add_scalar(self, *args: Any, **kwargs: Any) -> None:
+        """Write nothing."""
+
+    add_hparams = close = add_scalar
+
+
 @contextmanager
-def tensorboard_under(folder: str) -> Iterator[None]:
+def tensorboard_under(folder: str | None) -> Iterator[None]:
     """RecBole's Trainer always writes TensorBoard files under ./log_tensorboard; here, elsewhere.
 
     Args:
-        folder: where a Trainer that is built inside the context writes them.
+        folder: where a Trainer that is built inside the context writes them; None: nowhere.
     """
     from recbole.trainer import trainer
     from torch.utils.tensorboard import SummaryWriter
 
-    def writer(logger: Any) -> SummaryWriter:
-        return SummaryWriter(folder)
+    def writer(logger: Any) -> Any:
+        return _NoTensorboard() if folder is None else SummaryWriter(folder)
 
     with replaced(trainer, "get_tensorboard", writer):
         yield

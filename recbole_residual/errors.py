@@ -229,6 +229,18 @@ class ProbeUnavailableError(ProbeError):
     """The model has nothing that this probe could ask about."""
 
 
+class ProcessDiedError(ResidualError):
+    """One of several processes that train a model together is gone, and so are the others."""
+
+    def __init__(self, number: int, count: int, how: str, run_folder: str | None) -> None:
+        go_on = f"--resume={run_folder}" if run_folder else "--resume and the folder of the run"
+        super().__init__(
+            f"process {number} of {count} {how}, so the others were ended. If the system ran out "
+            "of memory, take fewer processes or a smaller train_batch_size. To go on after the "
+            f"last whole epoch: {go_on}."
+        )
+
+
 class NothingFinishedError(ResidualError):
     """Every trial of a search failed."""
 

@@ -17,6 +17,7 @@ ROOMS = (
     "version",
     "errors",
     "files",
+    "processes",
     "checkpoint",
     "compat",
     "model",

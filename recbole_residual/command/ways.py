@@ -22,7 +22,16 @@ def _train(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     from recbole_residual.report.page import report
 
     result = run(options.model, options.dataset, _files(options), keys)
-    print(report(result["run_folder"]))
+    if _speaks():
+        print(report(result["run_folder"]))
+
+
+def _speaks() -> bool:
+    """Of the processes that torchrun has started, one."""
+    from recbole_residual.processes import by_torchrun
+
+    place = by_torchrun()
+    return place is None or place.number == 0
 
 
 def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
@@ -41,7 +50,9 @@ def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
         for name in (*RESOURCES, "retry_failed"):
             if getattr(options, name) is not None:
                 raise UsageError(f"--{name} is for a tune or benchmark run, not a single one.")
-        print(report(resume(options.resume, keys)["run_folder"]))
+        result = resume(options.resume, keys)
+        if _speaks():
+            print(report(result["run_folder"]))
         return
     from recbole_residual.tune.run import resume_tune
 

@@ -8,6 +8,7 @@ from typing import Any
 from recbole.utils import InputType, ModelType
 
 from recbole_residual.config.hints import did_you_mean
+from recbole_residual.config.several import check_several, n_processes, processes_here
 from recbole_residual.errors import ConfigError
 
 _FILES = ("inter", "user", "item", "kg", "link", "net", "user_id", "item_id")
@@ -35,6 +36,7 @@ def check_conflicts(config: Mapping[str, Any], model_class: type, given: Mapping
         _check_columns,
         _check_features,
         _check_dynamic,
+        _check_processes,
     )
     for check in checks:
         check(config, model_class, given)
@@ -228,3 +230,10 @@ def _check_dynamic(config: Mapping[str, Any], model_class: type, given: Mapping[
             "train_neg_sample_args: dynamic = True cannot be used with loss_positions: all; set "
             "dynamic: False, or loss_positions: last."
         )
+
+
+def _check_processes(
+    config: Mapping[str, Any], model_class: type, given: Mapping[str, Any]
+) -> None:
+    if max(n_processes(config), processes_here(config)) > 1:
+        check_several(config, model_class)

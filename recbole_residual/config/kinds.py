@@ -379,23 +379,3 @@ class Devices(Kind):
         if isinstance(value, (bool, float, Mapping)) or not named:
             raise UnusableError(f"it must be {self.words}")
         return text
-
-
-@dataclass(frozen=True)
-class OneProcess(Kind):
-    """How many processes train one model."""
-
-    label = "int"
-
-    @property
-    def words(self) -> str:
-        return "1"
-
-    def _read(self, value: Any) -> int:
-        number = Whole().read(value)
-        if number > 1:
-            raise UnusableError(
-                "one process trains a model here. --mode=tune and --mode=benchmark train several "
-                "models side by side"
-            )
-        return number

@@ -13,7 +13,6 @@ from recbole_residual.config.kinds import (
     Kind,
     Many,
     Number,
-    OneProcess,
     Separator,
     Text,
     Whole,
@@ -243,13 +242,22 @@ _DATA = (
     ),
 )
 
-_PROCESSES = (
-    Key("nproc", OneProcess(), 1, "Processes that train: one.", of_machine=True),
-    Key("world_size", OneProcess(), -1, "The same over machines.", of_machine=True),
-    Key("ip", _NAME, "localhost", "The first machine.", of_machine=True),
-    Key("port", Text(), "5678", "Its port.", of_machine=True),
-    Key("offset", Whole(low=0), 0, "The first process of this machine.", of_machine=True),
-    Key("group_offset", Whole(low=0), 0, "The first group of this machine.", of_machine=True),
+_PROCESSES = tuple(
+    Key(name, kind, default, text, page=page, on_resume=True, of_machine=True)
+    for name, kind, default, text, page in (
+        (
+            "nproc",
+            _SIZE,
+            1,
+            "Processes of this machine that train one model.",
+            "several_processes.md",
+        ),
+        ("world_size", Whole(low=-1), -1, "The same on all machines; -1: nproc.", ""),
+        ("ip", _NAME, "localhost", "The first of several machines.", ""),
+        ("port", Text(), "5678", "Its port.", ""),
+        ("group_offset", Whole(low=0), 0, "The first process of this machine.", ""),
+        ("offset", Whole(low=0), 0, "The same, by RecBole's other name.", ""),
+    )
 )
 
 

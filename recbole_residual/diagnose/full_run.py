@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from logging import getLogger
 from typing import Any, Union
 
 from recbole.utils import ModelType
 
+from recbole_residual import processes
 from recbole_residual.checkpoint.lock import RunLock
 from recbole_residual.config.probe_names import PROBES, probe_names, probes_after_training
 from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.config.several import check_several, first_place, n_processes
 from recbole_residual.data.download import dataset_url
 from recbole_residual.errors import ResidualError
 from recbole_residual.probe import ProbeResult
@@ -19,6 +22,7 @@ from recbole_residual.probe.all_probes import run_probes
 from recbole_residual.report.writing import write_report
 from recbole_residual.run.evaluation import has_rows
 from recbole_residual.run.folder import RunFolder
+from recbole_residual.run.launch import Job, launch, take_part
 from recbole_residual.run.session import Session
 from recbole_residual.run.train import resume_config, start_config, train_and_test
 
@@ -55,15 +59,11 @@ def run(
     """
     config = ResidualConfig(model, dataset, config_file_list, config_dict)
     dataset_url(config)  # a dataset that cannot be had is told before anything is written
-    folder = RunFolder.create(config["model"], config["dataset"], config["output_dir"])
-    try:
-        with folder.logging(config["state"] or "INFO"):
-            start_config(folder, config)
-            return _finish(config, folder, saved, resume=False)
-    except ResidualError:
-        if not folder.has_trained():
-            folder.discard()
-        raise
+    if processes.by_torchrun() is not None or first_place(config) > 0:
+        return _do(config, Job.of(config, None, saved))  # the first process makes the folder
+    folder = _new_folder(config)
+    with _discarding(folder):
+        return _do(config, Job.of(config, str(folder), saved))
 
 
 def resume(run_folder: PathLike, config_dict: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -86,15 +86,52 @@ def resume(run_folder: PathLike, config_dict: dict[str, Any] | None = None) -> d
         getLogger().warning("%s is finished; this is its result.", folder)
         return finished
     config = resume_config(folder, config_dict)
-    with folder.logging(config["state"] or "INFO"):
-        return _finish(config, folder, saved=True, resume=True)
+    return _do(config, Job.of(config, str(folder), saved=True, resume=True))
 
 
-def _finish(config: ResidualConfig, folder: RunFolder, saved: bool, resume: bool) -> dict[str, Any]:
-    with RunLock(folder.path):
-        session, result = train_and_test(config, folder, saved, resume)
-        examine(session, folder, probes_after_training(config["probe"]))
+def _do(config: ResidualConfig, job: Job) -> dict[str, Any]:
+    """A job alone, or with others: those that ``nproc`` asks for, or those of torchrun."""
+    place = processes.by_torchrun()
+    if place is not None:
+        check_several(config, config.model_class)
+        return take_part(_work, job, place)
+    if n_processes(config) > 1:
+        return launch(_work, job, config)
+    return _work(config, job)
+
+
+def _work(config: ResidualConfig, job: Job) -> dict[str, Any]:
+    """A job, by one process or by each of several."""
+    first = processes.is_first()
+    path = job.folder
+    if path is None and first:
+        path = str(_new_folder(config))
+    folder = RunFolder(processes.of_first(path))
+    logging = folder.logging(config["state"] or "INFO") if first else nullcontext()
+    with _discarding(folder), logging:
+        if not job.resume:
+            start_config(folder, config)
+        with RunLock(folder.path) if first else nullcontext():
+            session, result = train_and_test(config, folder, job.saved, job.resume)
+            processes.leave()
+            if first:  # alone, while the others end
+                examine(session, folder, probes_after_training(config["probe"]))
     return result
+
+
+def _new_folder(config: ResidualConfig) -> RunFolder:
+    return RunFolder.create(config["model"], config["dataset"], config["output_dir"])
+
+
+@contextmanager
+def _discarding(folder: RunFolder) -> Iterator[None]:
+    """Of a run with a mistake in it nothing stays behind."""
+    try:
+        yield
+    except ResidualError:
+        if processes.is_first() and not folder.has_trained():
+            folder.discard()
+        raise
 
 
 def probe_run(

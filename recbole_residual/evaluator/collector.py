@@ -10,6 +10,7 @@ import torch
 from recbole.data.interaction import Interaction
 from recbole.evaluator.collector import Collector, DataStruct
 
+from recbole_residual import processes
 from recbole_residual.decomposition.stages import stages_of
 from recbole_residual.errors import HistoryMaskedError, NotObservedError
 from recbole_residual.evaluator.earlier_ranking import position_scores
@@ -42,14 +43,27 @@ class BatchedStruct(DataStruct):
         self._batches = {}
 
     def take(self) -> DataStruct:
-        """Everything, tensors concatenated and on the CPU; the batches are forgotten."""
-        taken = DataStruct()
+        """Everything, tensors concatenated and on the CPU; the batches are forgotten.
+
+        Of several processes that have evaluated a part each, everybody gets everything: the rows of
+        the first process first.
+        """
+        taken, rows = DataStruct(), {}
         for name, value in self._data_dict.items():
             taken.set(name, value.cpu() if isinstance(value, torch.Tensor) else value)
         while self._batches:
-            name, parts = self._batches.popitem()
-            taken.set(name, torch.cat(parts).cpu())
+            name, batches = self._batches.popitem()
+            rows[name] = torch.cat(batches).cpu()
+        by_process = processes.gathered(rows)
+        for name in dict.fromkeys(name for of_one in by_process for name in of_one):
+            parts = [of_one[name] for of_one in by_process if name in of_one]
+            taken.set(name, parts[0] if len(parts) == 1 else torch.cat(parts))
         return taken
+
+    def add_to(self, name: str, number: int) -> None:
+        """Add a number to all rows of a tensor."""
+        if name in self._batches:
+            self._batches[name] = [batch + number for batch in self._batches[name]]
 
 
 def sequence_rows(user: torch.Tensor, positive_u: torch.Tensor, n_score_rows: int) -> torch.Tensor:
@@ -127,6 +141,8 @@ class ResidualCollector(Collector):
             return
         self.data_struct.clear()
         self.observation = Observation(model)
+        if self._ratios:
+            self.data_struct.set("rec.mixing_stages", stages_of(model))
         try:
             with self.observation.watching(ratios=self._ratios, windows=self._reads_input):
                 yield
@@ -155,8 +171,6 @@ class ResidualCollector(Collector):
         """
         for name, value in values.items():
             self.data_struct.update_tensor(name, value)
-        if self._ratios:
-            self.data_struct.set("rec.mixing_stages", stages_of(self._observed().model))
         rows = torch.arange(len(pool), device=pool.target.device)
         if self._per_user:
             self._collect_sequences(pool.interaction, rows, rows, pool.target)
@@ -200,7 +214,6 @@ class ResidualCollector(Collector):
         )
         if self._ratios:
             ratios = observation.take_ratios(rows, len(interaction))
-            self.data_struct.set("rec.mixing_stages", stages_of(observation.model))
             self.data_struct.update_tensor("rec.mixing_ratio", ratios.mean)
             self.data_struct.update_tensor("rec.mixing_ratio_last", ratios.last)
             self.data_struct.update_tensor("rec.mixing_positions", ratios.n_positions)
@@ -272,7 +285,10 @@ class ResidualCollector(Collector):
         self.data_struct.update_tensor("eval.score_row", score_row + self._observed().n_score_rows)
 
     def get_data_struct(self) -> DataStruct:
-        """Everything collected since the last call, on the CPU."""
+        """Everything collected since the last call, by all processes, on the CPU."""
+        if self._per_user and processes.count() > 1:
+            n_rows = processes.gathered(self._observed().n_score_rows)
+            self.data_struct.add_to("eval.score_row", sum(n_rows[: processes.number()]))
         return self.data_struct.take()
 
 

@@ -118,6 +118,7 @@ class BERT4RecResidual(ResidualMixin, BERT4Rec):
             # a first item was never a target: it has no negatives
             maskable &= negatives[..., 0] > 0
         chosen = mask_at_random(maskable, self.mask_ratio, self.ft_ratio)
+        self.n_drawn_targets = chosen.sum()
         hidden = self.forward(whole.masked_fill(chosen, self.mask_token))
         # the output bias is one more dimension, in which every position is 1
         hidden = torch.nn.functional.pad(hidden[chosen], (0, 1), value=1.0)

@@ -45,6 +45,20 @@ def negative_list_field(item_list_field: str, neg_prefix: str) -> str:
     return f"{neg_prefix}{item_list_field}"
 
 
+def n_targets(model: Any, batch: Any) -> int:
+    """How many targets the loss of a training batch is the mean over.
+
+    Args:
+        model: a sequential model; one that masks sequences itself counts in its forward instead.
+        batch: whole sequences, masked sequences of RecBole's BERT4Rec, or one target a row.
+    """
+    # RecBole's BERT4Rec leaves index 0 of its masked positions out of the loss
+    for name in (target_list_field(model.ITEM_SEQ), "MASK_INDEX"):
+        if name in batch:
+            return int((batch[name] > 0).sum())
+    return len(batch)
+
+
 class PredictedStates(NamedTuple):
     """The positions of a batch that have a target.
 

@@ -11,6 +11,7 @@ import pandas as pd
 import recbole
 import torch
 
+from recbole_residual import processes
 from recbole_residual.evaluator import per_user_table, write_per_user
 from recbole_residual.model.architecture.window import last_position
 from recbole_residual.model.base import has_alpha
@@ -58,7 +59,7 @@ def evaluate_session(
         result[f"{name}_sequences"] = len(loader._dataset)
     if has_rows(session.test_data):
         result["test_left_out"] = trainer.evaluator.left_out()
-        if config["export_per_user"]:
+        if config["export_per_user"] and processes.is_first():
             table = per_user_table(trainer.evaluator, session.test_data._dataset)
             result["per_user_file"] = str(write_per_user(table, folder.path))
     if session.statistics is not None:

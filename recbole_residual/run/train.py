@@ -7,6 +7,7 @@ import time
 from logging import getLogger
 from typing import Any
 
+from recbole_residual import processes
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.errors import CheckpointError
 from recbole_residual.model.base import has_alpha
@@ -20,7 +21,8 @@ from recbole_residual.trainer.trainer import get_trainer
 def start_config(folder: RunFolder, config: ResidualConfig) -> None:
     """Write down what a new run is, before anything is computed."""
     config["checkpoint_dir"] = config["output_dir"] = str(folder)
-    folder.write_config(config.to_plain())
+    if processes.is_first():
+        folder.write_config(config.to_plain())
 
 
 def resume_config(folder: RunFolder, config_dict: dict[str, Any] | None) -> ResidualConfig:
@@ -44,6 +46,8 @@ def train_and_test(
     config: ResidualConfig, folder: RunFolder, saved: bool, resume: bool
 ) -> tuple[Session, dict[str, Any]]:
     """Train a model, test it, and write the result into the folder of its run.
+
+    Of several processes every one calls this and has the result; the first one writes.
 
     Args:
         config: the configuration.
@@ -79,8 +83,9 @@ def train_and_test(
         trainer.tensorboard.close()
     result["run_folder"] = str(folder)
     result["seconds"] = round(time.time() - started, 2)
-    folder.write_result(result)
-    folder.resume_file.unlink(missing_ok=True)
+    if processes.is_first():
+        folder.write_result(result)
+        folder.resume_file.unlink(missing_ok=True)
     logger.info("best valid: %s", dict(result["best_valid_result"] or {}))
     logger.info("test result: %s", dict(result["test_result"] or {}))
     logger.info("Saved %s", folder.result_file)
@@ -109,6 +114,7 @@ def _fit_and_evaluate(
         result["alpha_train"] = model.alpha_train
     if hasattr(model, "learned_alpha_path"):
         result["learned_alpha_path"] = list(model.learned_alpha_path)
+    processes.wait_for_all()  # until the first one has written the last checkpoint
     result.update(evaluate_session(session, trainer, folder, load_best_model=saved))
     for key, value in result["test_result"].items():
         trainer.tensorboard.add_scalar(f"Test/{key}", value, len(trainer.train_loss_dict))

@@ -18,6 +18,7 @@ from recbole_residual.evaluator import (
     register_metrics,
 )
 from recbole_residual.evaluator.registration import show_validation
+from recbole_residual.trainer.shares import own_batches
 
 if TYPE_CHECKING:
     from recbole.trainer import Trainer as _Parent
@@ -95,7 +96,8 @@ class EvaluationMixin(_Parent):
         plain = self._full_sort_batch_eval if full else self._neg_sample_batch_eval
         evaluation = CountingEvaluation(self.model, self.eval_collector, plain)
         evaluation.collect(
-            eval_data, tqdm(eval_data, desc="Evaluate", disable=not show_progress, ncols=100)
+            eval_data,
+            tqdm(own_batches(eval_data), desc="Evaluate", disable=not show_progress, ncols=100),
         )
         self.eval_collector.model_collect(self.model)
         with evaluation.phases.of("metrics"):

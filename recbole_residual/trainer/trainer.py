@@ -14,6 +14,7 @@ import torch
 from recbole.trainer import Trainer
 from recbole.utils import get_trainer as get_recbole_trainer
 
+from recbole_residual import processes
 from recbole_residual.checkpoint.weights import load_weights, plain_parameters
 from recbole_residual.checkpoint.writing import (
     BEST_FILE,
@@ -24,6 +25,7 @@ from recbole_residual.checkpoint.writing import (
 from recbole_residual.compat import tensorboard_under
 from recbole_residual.errors import ModelError, NaNScoreError, WriteError
 from recbole_residual.model.objective import trains_at_all_positions
+from recbole_residual.trainer.data_parallel import DataParallelLoss
 from recbole_residual.trainer.epoch_log import FILE_ONLY, EpochLog, Validation
 from recbole_residual.trainer.evaluation import EvaluationMixin
 from recbole_residual.trainer.half_precision import half_precision, needs_scaler
@@ -37,10 +39,14 @@ class ResidualTrainerMixin(EvaluationMixin):
     The run's files are in ``config["checkpoint_dir"]``: ``checkpoint.pth`` holds the weights with
     the best validation score (without validation, the last), ``resume.pth`` everything that
     training needs to go on after the last whole epoch. Both are written atomically.
+
+    Inside :func:`recbole_residual.processes.joined` every process has a Trainer of its own, and
+    they take every step together; the first of them alone writes.
     """
 
     def __init__(self, config: Any, model: Any) -> None:
-        with tensorboard_under(os.path.join(config["checkpoint_dir"], "tensorboard")):
+        folder = os.path.join(config["checkpoint_dir"], "tensorboard")
+        with tensorboard_under(folder if processes.is_first() else None):
             super().__init__(config, model)
         self.saved_model_file = os.path.join(config["checkpoint_dir"], BEST_FILE)
         self.resume_file = os.path.join(config["checkpoint_dir"], RESUME_FILE)
@@ -52,6 +58,9 @@ class ResidualTrainerMixin(EvaluationMixin):
         self._epoch = -1
         self._validation: tuple[int, float, dict[str, float]] | None = None
         self._said_nan = False
+        self._parallel: DataParallelLoss | None = None
+        if processes.count() > 1:
+            self._parallel = DataParallelLoss(self.model, config["seed"])
 
     def _build_optimizer(self, **kwargs: Any) -> torch.optim.Optimizer:
         """RecBole's optimizer; with its fused step, unless the numbers are to be RecBole's own."""
@@ -94,6 +103,7 @@ class ResidualTrainerMixin(EvaluationMixin):
             ModelError: if the loss, or a score, becomes NaN; checkpoints of earlier epochs stay.
             WriteError: if a checkpoint cannot be written; those of earlier epochs stay.
         """
+        saved = saved and processes.is_first()
         self._train_data, self._saved = train_data, saved
         n_epochs = self.pretrain_epochs if self._pretrains() else self.epochs
         self._validates = bool(valid_data) and self.eval_step > 0 and not self._pretrains()
@@ -151,7 +161,11 @@ class ResidualTrainerMixin(EvaluationMixin):
         self._epoch = epoch_idx
         self._log.epoch_begins(epoch_idx)
         with half_precision(self.device, self.enable_amp):
-            return super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
+            if self._parallel is None:
+                return super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
+            own = self._parallel.rows_of_epoch(train_data, epoch_idx)
+            total = super()._train_epoch(own, epoch_idx, self._parallel)
+            return self._parallel.of_all(total, train_data)
 
     def _check_nan(self, loss: torch.Tensor) -> None:
         """Called by RecBole with the loss of every batch."""

@@ -15,6 +15,7 @@ from typing import Any, Union
 import numpy as np
 
 from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.config.several import n_processes
 from recbole_residual.config.unknown import check_keys
 from recbole_residual.errors import ConfigError
 from recbole_residual.tune.folder import TrialDefinition
@@ -101,6 +102,11 @@ class Plan:
         for model in dict.fromkeys(models):
             for dataset in dict.fromkeys(datasets):
                 config, given = _given(model, dataset, files, keys)
+                if n_processes(config) > 1:
+                    raise ConfigError(
+                        "a trial is one process: leave out nproc and world_size, and let "
+                        "--max_concurrent say how many trials run side by side."
+                    )
                 known |= config.known_keys
                 strict &= _is_strict(config, keys)
                 for key in [*given, *searched]:

@@ -133,6 +133,12 @@ def test_sets_of_keys() -> None:
         "worker",
         "report",
         "latex",
+        "nproc",
+        "world_size",
+        "ip",
+        "port",
+        "group_offset",
+        "offset",
     } == keys.RESUME_KEYS
     assert {"device", "gpu_id", "checkpoint_dir", "nproc", "output_dir"} <= keys.MACHINE_KEYS
     assert {"data_path", "output_dir", "pre_model_path"} <= keys.PATH_KEYS

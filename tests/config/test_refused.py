@@ -173,8 +173,11 @@ GT = {"split": {"GT": [0.9, 0.9]}}
         ({"alpha": True}, "alpha = True"),
         ({"alpha": [0.5, 0.5], "n_layers": 3}, "2 entries, but the model has 3 layers"),
         ({"repeatable": False}, "repeatable"),
-        ({"nproc": 2}, "one process trains a model here"),
-        ({"world_size": 4}, "one process trains a model here"),
+        ({"nproc": "two"}, "nproc = 'two' is not usable"),
+        (
+            {"nproc": 2, "world_size": 1},
+            "nproc = 2 from group_offset = 0 on is more than world_size",
+        ),
         # keys that are gone, or never were
         ({"eval_setting": "TO_LS,full"}, "today it is eval_args"),
         ({"training_neg_sample_num": 1}, "today it is train_neg_sample_args"),

@@ -12,7 +12,7 @@ from typing import Any, Union
 from filelock import FileLock, Timeout
 
 from recbole_residual.config.keys import RESUME_KEYS
-from recbole_residual.errors import ConfigError
+from recbole_residual.errors import ConfigError, RayDiedError
 from recbole_residual.files import PathLike, read_json, write_text
 from recbole_residual.model.registry import MODELS
 from recbole_residual.study.measure import Job, measure
@@ -167,7 +167,11 @@ class _Study:
             left = [cell for cell in self.cells if cell.key not in self._rows()]
             kept = len(self.cells) - len(left)
             print(f"{len(self.cells)} cells, {kept} of them finished earlier.", flush=True)
-            failed = self._measure(left) if left else {}
+            try:
+                failed = self._measure(left) if left else {}
+            except (KeyboardInterrupt, RayDiedError):
+                print(f"Interrupted. To go on: --resume={self.folder}", flush=True)
+                raise
             rows = self._rows()
             page = write_pages(list(rows.values()), self.folder)
             return StudyResult(str(self.folder), rows, failed, page)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
+from recbole_residual.errors import ConfigError
 from recbole_residual.probe.uncertainty import paired_test
 from recbole_residual.report.intervals import HIGH, LOW
 from recbole_residual.study.row import Row
@@ -144,6 +145,11 @@ def uniform_loss(one: Set) -> Measured:
     seeds = sorted(learned.keys() & uniform.keys())
     if not seeds:
         return NOTHING
+    if len({len(ranks) for ranks in (*learned.values(), *uniform.values())}) > 1:
+        raise ConfigError(
+            f"rows of {one.label} were measured on different test data, and cannot be compared "
+            "sequence by sequence: measure those of one data file."
+        )
     first = np.mean([learned[seed] for seed in seeds], axis=0)
     second = np.mean([uniform[seed] for seed in seeds], axis=0)
     test = paired_test(first, second)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from recbole_residual.errors import ConfigError
 from recbole_residual.study import claims
 from recbole_residual.study.claims import Verdict, rank_correlation, verdicts
 from recbole_residual.study.measures import MEASURES, uniform_loss
@@ -74,6 +75,10 @@ def test_the_loss_of_uniform_attention_is_paired_by_sequence_and_seed() -> None:
     assert uniform_loss(one).value == pytest.approx((a.mean() - b.mean()) / a.mean())
     (alone,) = sets_of(learned)
     assert not uniform_loss(alone).known
+    other = made_row("a", seed=2, model="SASRecUniform", ranks=[1, 0, 0])
+    (mixed,) = sets_of([*learned, *uniform, other])
+    with pytest.raises(ConfigError, match="measured on different test data"):
+        uniform_loss(mixed)
 
 
 def test_often_is_half_of_the_sets() -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from recbole_residual.command import main
 from recbole_residual.errors import ConfigError
 from recbole_residual.study.pages import pages_of_rows, write_pages
 from recbole_residual.study.row import write_row
@@ -104,3 +105,27 @@ def test_the_same_rows_give_the_same_files(pages: Path, tmp_path: Path) -> None:
     pages_of_rows(pages, tmp_path)
     for file in tmp_path.rglob("*.*"):
         assert file.read_bytes() == (pages / file.relative_to(tmp_path)).read_bytes()
+
+
+def test_the_command_makes_pages_of_rows(
+    pages: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--mode=report", f"--rows={pages}", f"--output_dir={tmp_path / 'made'}"]) == 0
+    assert f"saved {tmp_path / 'made' / 'index.md'}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--mode=report"], "--mode=report is about a run, --run=FOLDER, or a study's rows"),
+        (["--mode=benchmark", "--rows=rows"], "--rows is for a study"),
+        (["--mode=benchmark", "--study=papers", "--config_files=a.yaml"], "from its yaml file"),
+        (["--mode=benchmark", "--study=paper"], "did you mean 'papers'?"),
+        (["--mode=tune", "--study=papers"], "it is for --mode=benchmark"),
+    ],
+)
+def test_the_command_says_what_is_wrong(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert message in capsys.readouterr().err

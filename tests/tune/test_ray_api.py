@@ -155,3 +155,21 @@ def test_a_node_that_is_gone_is_noticed(ray_cluster, monkeypatch) -> None:
     monkeypatch.setattr(ray_api.ray, "nodes", lambda: dead)
     with pytest.raises(RayDiedError, match="died"):
         watch.on_step_end(0, [])
+
+
+def test_answers_come_one_by_one_and_a_process_that_dies_is_an_answer(ray_cluster: None) -> None:
+    def answer(number: int) -> int:
+        import os
+
+        if number == 1:
+            os._exit(1)
+        return number
+
+    given = Resources(max_concurrent=1)
+    arguments = [(number,) for number in range(3)]
+    answers = dict(ray_api.answers_of_workers(answer, arguments, given, 0, 0))
+    assert sorted(answers) == [0, 1, 2]
+    assert (answers[0], answers[2]) == (0, 2)
+    assert type(answers[1]).__name__ == "WorkerCrashedError"
+    with pytest.raises(type(answers[1])):
+        ray_api.in_worker(answer, arguments, given, 0, 0)

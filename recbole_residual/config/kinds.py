@@ -281,9 +281,8 @@ class Many(Kind):
         if isinstance(given, str) and "," in given:
             given = [entry.strip() for entry in given.split(",")]
         entries = list(given) if isinstance(given, (list, tuple)) else [given]
-        if isinstance(given, (Mapping, set)):
-            raise UnusableError(f"it must be {self.words}")
-        if len(entries) < self.least or self.exactly not in (None, len(entries)):
+        miscounted = len(entries) < self.least or self.exactly not in (None, len(entries))
+        if miscounted or isinstance(given, (Mapping, set)):
             raise UnusableError(f"it must be {self.words}")
         try:
             return [self.of.read(entry) for entry in entries]

@@ -52,7 +52,7 @@ def bars(
                 color=OKABE_ITO[number],
                 hatch=HATCHES[number],
                 edgecolor="white",
-                xerr=None if np.isnan(whiskers).all() else np.nan_to_num(whiskers).T,
+                xerr=None if np.isnan(whiskers).all() else np.nan_to_num(whiskers).T.tolist(),
                 error_kw={"elinewidth": 0.8, "ecolor": "#222222"},
             )
         axes.set_yticks(y, labels)
@@ -79,7 +79,7 @@ def against_uniform(labels: Sequence[str], frame: pd.DataFrame) -> Figure:
             axes.errorbar(
                 [row["mixing res"]],
                 [value],
-                yerr=np.nan_to_num(np.array(whiskers)).clip(min=0),
+                yerr=np.nan_to_num(np.array(whiskers)).clip(min=0).tolist(),
                 label=label,
                 color=look["color"],
                 marker=look["marker"],

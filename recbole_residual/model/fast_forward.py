@@ -27,10 +27,18 @@ from recbole.model.sequential_recommender import SASRec
 from torch import nn
 
 from recbole_residual.model.adapted_embedding import AdaptedEmbedding
+from recbole_residual.model.architecture.blocks import branch_end
 from recbole_residual.model.architecture.functions import activation, layer_norm
-from recbole_residual.model.architecture.stream import RESIDUAL_STREAM, weighted
+from recbole_residual.model.architecture.stream import (
+    BRANCH_GATE,
+    RESIDUAL_STREAM,
+    carries_stream,
+    weighted,
+)
 from recbole_residual.model.causal_attention import causal_attention
+from recbole_residual.model.controls import PreNorm
 from recbole_residual.model.dropout import keep_mask
+from recbole_residual.model.ligr import BranchGate, GatedBranch
 from recbole_residual.model.mass_attention import (
     MassAwareSoftmax,
     mass_aware_attention,
@@ -52,16 +60,18 @@ _PARTS = (
     nn.Dropout,
     nn.Softmax,
     MassAwareSoftmax,
+    BranchGate,
     nn.CrossEntropyLoss,
 )
-"""What RecBole's SASRec is made of; anything else may compute something else."""
+"""What RecBole's SASRec and its blocks under ``norm`` and ``block`` are made of; anything else may
+compute something else."""
 
 
 def can_run_fast(model: nn.Module) -> bool:
     """Whether :func:`packed_positions` computes what ``model.forward`` does.
 
-    It does for RecBole's SASRec and subclasses that change neither its forward nor its blocks, as
-    long as nobody else's hooks watch or change what happens inside.
+    It does for RecBole's SASRec and subclasses that change neither its forward nor its blocks, but
+    for pre-LN and gated ones, as long as nobody else's hooks watch or change what happens inside.
     """
     if (
         not isinstance(model, SASRec)
@@ -71,9 +81,10 @@ def can_run_fast(model: nn.Module) -> bool:
         return False
     return all(
         (module is model or type(module) in _PARTS)
-        and not {"forward", RESIDUAL_STREAM} & vars(module).keys()
+        and "forward" not in vars(module)
+        and isinstance(vars(module).get(RESIDUAL_STREAM), (PreNorm, type(None)))
         and all(
-            isinstance(getattr(hook, "__self__", None), Scaling)
+            isinstance(getattr(hook, "__self__", hook), (Scaling, PreNorm, GatedBranch))
             for hooks in (module._forward_hooks, module._forward_pre_hooks)
             for hook in hooks.values()
         )
@@ -151,27 +162,54 @@ def packed_positions(model: Any, item_seq: torch.Tensor, packing: Packing) -> to
     items = item_seq.flatten()[packing.index]
     hidden = F.embedding(items, model.item_embedding.weight, model.item_embedding.padding_idx)
     hidden = hidden + F.embedding(packing.index % packing.length, model.position_embedding.weight)
+    blocks: list[Any] = [
+        block
+        for layer in model.trm_encoder.layer
+        for block in (layer.multi_head_attention, layer.feed_forward)
+    ]
+    if carries_stream(blocks[0]):
+        return _pre_norm(model, blocks, hidden, packing)
     hidden = layer_norm(model.LayerNorm, hidden)
     if model.training and model.dropout.p > 0:
         hidden = hidden * keep_mask(hidden.shape, model.dropout.p, hidden)
-    for layer in model.trm_encoder.layer:
-        hidden = _attention(layer.multi_head_attention, hidden, packing)
-        hidden = _feed_forward(layer.feed_forward, hidden)
+    for block in blocks:
+        hidden = layer_norm(block.LayerNorm, _add(_branch(block, hidden, packing), hidden, block))
     return hidden
 
 
-def _add_and_norm(
-    branch: torch.Tensor, residual: torch.Tensor, block: Any, dropout: nn.Dropout
+def _pre_norm(
+    model: Any, blocks: list[Any], stream: torch.Tensor, packing: Packing
 ) -> torch.Tensor:
-    """``LayerNorm(alpha * residual + dropout(branch))``, alpha as in force on the block."""
-    residual, alpha = weighted(block, residual), residual_factor(block)
+    """The blocks of :class:`~recbole_residual.model.controls.PreNorm`: each LayerNorm is read by
+    the block behind it."""
+    if model.training and model.dropout.p > 0:
+        stream = stream * keep_mask(stream.shape, model.dropout.p, stream)
+    norm = model.LayerNorm
+    for block in blocks:
+        stream = _add(_branch(block, layer_norm(norm, stream), packing), stream, block)
+        norm = block.LayerNorm
+    return layer_norm(norm, stream)
+
+
+def _add(branch: torch.Tensor, carried: torch.Tensor, block: Any) -> torch.Tensor:
+    """``alpha * carried + dropout(branch) * gate(carried)``, alpha as in force on the block."""
+    dropout: Any = branch_end(block)
+    residual, alpha = weighted(block, carried), residual_factor(block)
     if alpha != 1:
         residual = residual * alpha
+    gate = getattr(block, BRANCH_GATE, None)
+    if gate is not None:
+        branch = branch * gate(carried)
     if dropout.training and dropout.p > 0:
-        summed = torch.addcmul(residual, branch, keep_mask(branch.shape, dropout.p, branch))
-    else:
-        summed = residual + branch
-    return layer_norm(block.LayerNorm, summed)
+        return torch.addcmul(residual, branch, keep_mask(branch.shape, dropout.p, branch))
+    return residual + branch
+
+
+def _branch(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tensor:
+    """What a block adds to its residual, before dropout, [T, D]."""
+    if isinstance(block, FeedForward):
+        return block.dense_2(activation(block)(block.dense_1(hidden)))
+    return _attention(block, hidden, packing)
 
 
 def _attention(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tensor:
@@ -198,10 +236,4 @@ def _attention(block: Any, hidden: torch.Tensor, packing: Packing) -> torch.Tens
         context = F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=True)
         context = context.transpose(1, 2)
     context = context.reshape(batch * length, heads * width)
-    branch = block.dense(packing.pack(context))
-    return _add_and_norm(branch, hidden, block, block.out_dropout)
-
-
-def _feed_forward(block: Any, hidden: torch.Tensor) -> torch.Tensor:
-    branch = block.dense_2(activation(block)(block.dense_1(hidden)))
-    return _add_and_norm(branch, hidden, block, block.dropout)
+    return block.dense(packing.pack(context))

@@ -46,7 +46,7 @@ class BranchGate(nn.Module):
         return torch.sigmoid(self.dense(stream))
 
 
-class _Gated:
+class GatedBranch:
     """Forward hook on the end of a block's branch."""
 
     def __init__(self, block: Any) -> None:
@@ -77,7 +77,7 @@ def apply_ligr(model: Any) -> None:
     for block in (*attention_blocks(model), *feed_forwards):
         block.add_module(BRANCH_GATE, BranchGate(model.hidden_size))
         # before the hooks of PreNorm, which keep what this one returns
-        branch_end(block).register_forward_hook(_Gated(block))
+        branch_end(block).register_forward_hook(GatedBranch(block))
     for feed_forward in feed_forwards:
         feed_forward.dense_1 = nn.Linear(model.hidden_size, 2 * model.inner_size)
         feed_forward.intermediate_act_fn = swiglu

@@ -45,15 +45,21 @@ def slow_positions(model, item_seq, item_seq_len):
     return model.all_positions(item_seq, item_seq_len)[item_seq > 0]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=40)
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=5),
     st.sampled_from(["gelu", "relu", "swish", "tanh", "sigmoid"]),
     st.sampled_from([(1, 1), (2, 2), (3, 4)]),
     st.sampled_from([1.0, 0.3, 0.0]),
+    st.sampled_from(["post", "pre", "ligr"]),
+    st.sampled_from([1.0, "learned"]),
 )
-def test_values_and_gradients_are_recboles(lengths, act, shape, alpha):
-    model = make_model(hidden_act=act, n_layers=shape[0], n_heads=shape[1]).double()
+def test_values_and_gradients_are_recboles(lengths, act, shape, alpha, block, alpha_train):
+    changes = {"hidden_act": act, "n_layers": shape[0], "n_heads": shape[1]}
+    model = make_model(block=block, alpha_train=alpha_train, **changes).double()
+    with torch.no_grad():  # LayerNorms that differ, and gates with a bias
+        for parameter in model.parameters():
+            parameter += 0.1 * torch.randn_like(parameter)
     item_seq, item_seq_len = make_batch(lengths)
     results = []
     with scale_residual(model, alpha, feed_forward=1.5):
@@ -79,8 +85,9 @@ def test_float32_within_1e6_in_evaluation():
     )
 
 
-def test_dropout_is_recboles_on_average():
-    model = make_model(dropout=0.2, n_layers=1).train()
+@pytest.mark.parametrize("block", ["post", "pre", "ligr"])
+def test_dropout_is_recboles_on_average(block):
+    model = make_model(dropout=0.2, n_layers=1, block=block).train()
     item_seq, item_seq_len = make_batch([9, 5])
     torch.manual_seed(0)
     n = 3000

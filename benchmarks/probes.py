@@ -84,7 +84,7 @@ def measure(
     intervals: Any = sweep.intervals
 
     def bootstrap() -> None:
-        for cached in ("figures", "differences"):
+        for cached in ("distribution", "figures", "differences"):
             vars(intervals).pop(cached, None)
             getattr(intervals, cached)
 

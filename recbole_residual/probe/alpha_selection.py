@@ -30,6 +30,8 @@ DEFAULT_EPSILONS: tuple[float, ...] = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2)
 
 _ROUNDING = 1e-12
 
+_ENDS = ("_low", "_high")
+
 
 @dataclass(frozen=True)
 class AlphaChoice:
@@ -127,7 +129,8 @@ class AlphaSelection(ProbeResult):
 
     Columns: ``epsilon``; ``alpha`` chosen on validation and its ``valid_...`` and ``test_...``
     figures; ``oracle_alpha``, the same rule applied to the test data, and its ``oracle_...``
-    figures, for comparison only; ``unscaled_...``, the test figures of the unchanged model.
+    figures, for comparison only; ``unscaled_...``, the test figures of the unchanged model. Behind
+    a figure stand the ends of its 95 % interval, ``..._low`` and ``..._high``.
 
     Attributes:
         choice: the choice at the epsilon asked for.
@@ -152,7 +155,7 @@ class AlphaSelection(ProbeResult):
             for name in self.columns
             if "_" not in name
             or name == "oracle_alpha"
-            or name.partition("_")[2].startswith(metrics)
+            or (name.partition("_")[2].startswith(metrics) and not name.endswith(_ENDS))
         ]
         return self.frame[shown]
 
@@ -161,7 +164,7 @@ class AlphaSelection(ProbeResult):
         tables = super().tables()
         for name, sweep in (("valid", self.valid_sweep), ("test", self.test_sweep)):
             if sweep is not None:
-                tables[f"{self.name}_{name}_sweep"] = sweep.frame
+                tables[f"{self.name}_{name}_sweep"] = sweep.with_intervals()
         if len(self.chosen):
             tables[f"{self.name}_bootstrap"] = self.chosen
         return tables
@@ -247,7 +250,7 @@ def choices_over_samples(sweep: AlphaSweep, epsilons: Sequence[float], k: int) -
         Columns ``epsilon``, ``alpha``, ``share``; empty for a sweep that holds no sequences.
     """
     unscaled, feed_forward = sweep.unscaled, sweep.residual == "feed_forward"
-    has_base = sweep.intervals is not None and f"recoveryrate@{k}" in sweep.intervals.rows[0]
+    has_base = sweep.intervals is not None and f"recoveryrate@{k}" in sweep.intervals.names
     if unscaled is None or sweep.intervals is None or not has_base:
         return pd.DataFrame()
     hit, rate = (sweep.intervals.samples(f"{name}@{k}") for name in ("hit", "recoveryrate"))
@@ -286,19 +289,26 @@ def _curve(
     # The stage that alpha moves; a GRU has one stage only.
     stage = "res" if "res" in stages_of(model) else stages_of(model)[0]
     columns += [f"hrli@{min(valid_sweep.topk)}", f"mixingratio_{stage}_last"]
+    valid, test = valid_sweep.with_intervals(), test_sweep.with_intervals()
+    columns = [
+        name + end
+        for name in columns
+        for end in ("", *_ENDS)
+        if name + end in test and name + end in valid
+    ]
     unscaled = test_sweep.settings.index(valid_sweep.settings[choices[0].unscaled])
     rows = []
     for choice, oracle in zip(choices, oracles):
         row: dict[str, Any] = {"epsilon": choice.epsilon}
         for name, picked in (("alpha", choice), ("oracle_alpha", oracle)):
             row[name] = _cell(picked.factors)
-        for prefix, sweep, row_at in (
-            ("valid", valid_sweep, choice.row),
-            ("test", test_sweep, choice.row),
-            ("oracle", test_sweep, oracle.row),
-            ("unscaled", test_sweep, unscaled),
+        for prefix, frame, row_at in (
+            ("valid", valid, choice.row),
+            ("test", test, choice.row),
+            ("oracle", test, oracle.row),
+            ("unscaled", test, unscaled),
         ):
-            row.update({f"{prefix}_{name}": sweep.frame[name].iloc[row_at] for name in columns})
+            row.update({f"{prefix}_{name}": frame[name].iloc[row_at] for name in columns})
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -17,6 +17,7 @@ import pandas as pd
 from recbole_residual.probe.arguments import check_topk
 from recbole_residual.probe.engine.evaluation import evaluate_settings
 from recbole_residual.probe.engine.outcome import Evaluation
+from recbole_residual.probe.engine.sequence_figures import SequenceFigures
 from recbole_residual.probe.engine.setting import (
     DEFAULT_ALPHAS,
     ScalableResiduals,
@@ -24,7 +25,7 @@ from recbole_residual.probe.engine.setting import (
     current_setting,
     sweep_settings,
 )
-from recbole_residual.probe.intervals import Intervals
+from recbole_residual.probe.intervals import Columns, Intervals
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.source import model_and_data
 from recbole_residual.run.session import Source
@@ -203,16 +204,33 @@ def _intervals(
     only: set[str] | None,
     unscaled: int | None,
 ) -> Intervals | None:
-    """Those of every figure, or of some at cut-offs and the mixing ratios."""
+    """Those of every figure, or of some at cut-offs and the mixing ratios over all layers."""
     if evaluation.sequences is None:
         return None
-    rows = [evaluation.sequences.columns(index) for index in range(len(settings))]
-    if only is not None:
-        rows = [
-            {name: of_row[name] for name in of_row if name in only or "@" not in name}
-            for of_row in rows
-        ]
+    rows = _RowsOfSettings(evaluation.sequences, len(settings), only)
     return Intervals(_factors(settings), rows, unscaled)
+
+
+@dataclass(frozen=True)
+class _RowsOfSettings:
+    """What sequences add under each setting, made when it is asked for: a grid has many."""
+
+    sequences: SequenceFigures
+    n_settings: int
+    only: set[str] | None
+
+    def __len__(self) -> int:
+        return self.n_settings
+
+    def __getitem__(self, row: int, /) -> Columns:
+        columns = self.sequences.columns(row)
+        if self.only is None:
+            return columns
+        return {
+            name: column
+            for name, column in columns.items()
+            if name in self.only or ("@" not in name and "_layer_" not in name)
+        }
 
 
 def _main_figures(topk: Sequence[int]) -> set[str]:

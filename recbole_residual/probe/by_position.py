@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,9 +17,8 @@ import pandas as pd
 import torch
 
 from recbole_residual.decomposition.observer import observe
-from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.decomposition.stages import has_ratios, stages_of
-from recbole_residual.decomposition.sums import counted_from_end, ratio_sums
+from recbole_residual.decomposition.sums import counted_from_end
 from recbole_residual.evaluator.gains import rank_gains
 from recbole_residual.evaluator.recovery_rate import OFFSETS
 from recbole_residual.model.architecture.positions import POOLS_ITS_POSITIONS
@@ -28,8 +28,11 @@ from recbole_residual.probe.arguments import check_topk
 from recbole_residual.probe.engine.counts import recoverable
 from recbole_residual.probe.engine.evaluation import in_eval_mode
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE, read_positions
+from recbole_residual.probe.engine.row_ratios import RowRatios
 from recbole_residual.probe.engine.rows import iterate_rows
+from recbole_residual.probe.engine.sequence_figures import Column
 from recbole_residual.probe.engine.setting import ScalableResiduals, applied
+from recbole_residual.probe.intervals import Columns, Intervals, figure
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.source import model_and_data
 from recbole_residual.run.session import Source
@@ -85,7 +88,7 @@ def positions(
     ks = check_topk(topk, model)
     observed = has_ratios(model)
     unscaled = ScalableResiduals.of(model).unscaled
-    batches, ratios = [], _RatiosByPosition(stages_of(model))
+    batches, ratios = [], RowRatios(partial(counted_from_end, offsets=OFFSETS))
     with in_eval_mode(model):
         for rows in iterate_rows(data, "Positions", show_progress):
             interaction = rows.interaction.to(model.device)
@@ -102,79 +105,77 @@ def positions(
                     read = read_positions(model, unscaled, interaction, target)
             batches.append(read)
     ranks = torch.cat(batches).cpu()
-    by_position = ratios.means()
-    table = [_row(ranks, offset, ks, by_position[offset]) for offset in OFFSETS]
+    nothing = np.zeros(len(ranks))
+
+    def ratio(stage: str, offset: int) -> Column:
+        return ratios.column("all", stage, offset) if observed else (nothing, nothing)
+
+    by_position = [
+        _columns(
+            ranks.numpy(),
+            offset,
+            ks,
+            {f"mixingratio_{stage}": ratio(stage, offset) for stage in stages_of(model)},
+        )
+        for offset in OFFSETS
+    ]
+    together = {**dict.fromkeys(by_position[0], (nothing, nothing)), **_any_columns(ranks, ks)}
+    columns = [*by_position, together]
+    names = [*(f"L-{offset}" if offset else "L" for offset in OFFSETS), ANY]
+    sizes = [*(ranks > 0).sum(dim=0).tolist(), int((ranks[:, 1] > 0).sum())]
     notes = [MASK_NOTE] if ends_in_mask(model) else []
     if not observed:
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     return PositionReading(
-        frame=pd.DataFrame([*table, _any_row(ranks, ks)]),
+        frame=pd.DataFrame([_row(*row) for row in zip(names, sizes, columns)]),
         about={
             "model": type(model).__name__,
             "n_sequences": len(ranks),
             "topk": list(ks),
         },
         notes=notes,
+        intervals=Intervals(pd.DataFrame({"position": names}), columns),
     )
 
 
-class _RatiosByPosition:
-    """Sums of mixing ratios, means over layers, by distance from the end."""
+def _columns(
+    ranks: np.ndarray, offset: int, topk: Sequence[int], ratios: Columns
+) -> dict[str, Column]:
+    """What each sequence adds to the figures of one position.
 
-    def __init__(self, stages: Sequence[str]) -> None:
-        self._stages = stages
-        self._sums: list[torch.Tensor] = []
-        self._counts: list[torch.Tensor] = []
-
-    def add(self, forward: Decomposition) -> None:
-        """Add one batch; what is kept stays on its device, so that nothing waits for it."""
-        groups = counted_from_end(forward.mask, OFFSETS)
-        self._sums.append(ratio_sums(forward.ratios.double().mean(dim=0), groups).T)
-        self._counts.append(groups.sum(dim=(0, 1)))
-
-    def means(self) -> dict[int, dict[str, float]]:
-        """The mean of each stage, by offset; NaN where there is nothing."""
-        if not self._sums:
-            return {offset: dict.fromkeys(self._names, float("nan")) for offset in OFFSETS}
-        values = torch.stack(self._sums).sum(dim=0) / torch.stack(self._counts).sum(dim=0)[:, None]
-        return {
-            offset: dict(zip(self._names, of_offset))
-            for offset, of_offset in zip(OFFSETS, values.tolist())
-        }
-
-    @property
-    def _names(self) -> list[str]:
-        return [f"mixingratio_{stage}" for stage in self._stages]
-
-
-def _row(
-    ranks: torch.Tensor, offset: int, topk: Sequence[int], ratios: dict[str, float]
-) -> dict[str, Any]:
-    has_position = ranks[:, offset] > 0
-    read_here = ranks[has_position, offset].double().numpy()
-    row: dict[str, Any] = {
-        "position": f"L-{offset}" if offset else "L",
-        "n_sequences": len(read_here),
-    }
-    for name, gain in rank_gains(read_here).items():
-        row.update({f"{name}@{k}": _mean(gain * (read_here <= k)) for k in topk})
-    row.update(ratios)
+    Args:
+        ranks: of the target, read at each of the positions, 0 where there is none, [n, 4].
+        offset: of the position, back from the last.
+        topk: the values of k.
+        ratios: those of the mixing ratios there.
+    """
+    here, has_position = ranks[:, offset], (ranks[:, offset] > 0).astype(float)
+    columns: Columns = {}
+    for name, gain in rank_gains(np.maximum(here, 1)).items():
+        columns.update(
+            {f"{name}@{k}": (gain * (here <= k) * has_position, has_position) for k in topk}
+        )
+    columns.update(ratios)
     for k in topk:
-        missed = has_position & (ranks[:, 0] > k)
-        row[f"n_missed@{k}"] = int(missed.sum())
-        row[f"recovers@{k}"] = _mean((ranks[missed, offset] <= k).double().numpy())
-    return row
+        missed = has_position * (ranks[:, 0] > k)
+        columns[f"recovers@{k}"] = (missed * (here <= k), missed)
+    return columns
 
 
-def _any_row(ranks: torch.Tensor, topk: Sequence[int]) -> dict[str, Any]:
-    longer = ranks[:, 1] > 0
-    row: dict[str, Any] = {"position": ANY, "n_sequences": int(longer.sum())}
+def _any_columns(ranks: torch.Tensor, topk: Sequence[int]) -> Columns:
+    """The same of the positions before the last together."""
+    columns: Columns = {}
     for k in topk:
-        missed = longer & (ranks[:, 0] > k)
-        row[f"n_missed@{k}"] = int(missed.sum())
-        row[f"recovers@{k}"] = _mean(recoverable(ranks[missed], k).double().numpy())
+        missed = ((ranks[:, 1] > 0) & (ranks[:, 0] > k)).double().numpy()
+        columns[f"recovers@{k}"] = (missed * recoverable(ranks, k).numpy(), missed)
+    return columns
+
+
+def _row(name: str, n_sequences: int, columns: Columns) -> dict[str, Any]:
+    """The figures of one position, and what each share of the missed is of."""
+    row: dict[str, Any] = {"position": name, "n_sequences": n_sequences}
+    for column in columns:
+        if column.startswith("recovers"):
+            row[column.replace("recovers", "n_missed")] = int(columns[column][1].sum())
+        row[column] = figure(columns[column])
     return row
-
-
-def _mean(values: np.ndarray) -> float:
-    return float(values.mean()) if len(values) else float("nan")

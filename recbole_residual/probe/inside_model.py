@@ -18,15 +18,20 @@ import torch
 
 from recbole_residual.decomposition import Decomposition, RatioStatistics, RecentMap, observe
 from recbole_residual.decomposition.stages import GATE_STAGES, stages_of
+from recbole_residual.decomposition.statistics import POSITION_GROUPS
+from recbole_residual.decomposition.sums import counted_from_end
 from recbole_residual.errors import NoAttentionError
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
 from recbole_residual.model.architecture.window import ends_in_mask, watching_input
 from recbole_residual.probe.engine.evaluation import in_eval_mode
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE
+from recbole_residual.probe.engine.row_ratios import RowRatios
 from recbole_residual.probe.engine.rows import iterate_rows
 from recbole_residual.probe.engine.setting import current_setting
+from recbole_residual.probe.intervals import Intervals
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.source import model_and_data
+from recbole_residual.probe.uncertainty import wilson
 from recbole_residual.run.session import Source
 
 RANKED_ITEMS = ("last input item", "target")
@@ -53,7 +58,7 @@ class Internals(ProbeResult):
             ``layer``, ``query``, ``key`` (0 is the last position), ``contribution``, ``attention``,
             ``count``.
         ranks: where the last input item and the target stand in the ranking, columns ``item``,
-            ``rank_from``, ``rank_to``, ``n_sequences``, ``share``.
+            ``rank_from``, ``rank_to``, ``n_sequences``, ``share`` and the ends of its interval.
     """
 
     name: ClassVar[str] = "internals"
@@ -64,7 +69,7 @@ class Internals(ProbeResult):
     def tables(self) -> dict[str, pd.DataFrame]:
         """Ratios, maps and ranks."""
         return {
-            self.name: self.frame,
+            **super().tables(),
             f"{self.name}_maps": self.maps,
             f"{self.name}_ranks": self.ranks,
         }
@@ -89,7 +94,7 @@ def internals(source: Source, data: Any = None, *, show_progress: bool = False) 
             :func:`~recbole_residual.probe.sweep_alpha`.
     """
     model, data = model_and_data(source, data)
-    statistics, recent = RatioStatistics(), RecentMap()
+    statistics, recent, by_row = RatioStatistics(), RecentMap(), RowRatios(_groups)
     has_maps = stages_of(model) != GATE_STAGES
     notes: list[str] = [MASK_NOTE] if ends_in_mask(model) else []
     order = getattr(model, "attention_norm_p", 1.0)
@@ -99,6 +104,7 @@ def internals(source: Source, data: Any = None, *, show_progress: bool = False) 
 
     def keep(decomposition: Decomposition) -> None:
         statistics.update(decomposition)
+        by_row.add(decomposition)
         if has_maps:
             recent.update(decomposition)
 
@@ -117,14 +123,16 @@ def internals(source: Source, data: Any = None, *, show_progress: bool = False) 
             items = torch.stack([watch.take(interaction).item_before_end(0), target], dim=1)
             batches.append(rank_of(scores, items))
     ranks = torch.cat(batches).cpu().numpy()
+    frame = _wide(statistics)
     return Internals(
-        frame=_wide(statistics),
+        frame=frame,
         about={
             "model": type(model).__name__,
             "n_sequences": len(ranks),
             "alpha": list(current_setting(model).alpha),
         },
         notes=notes,
+        intervals=_intervals(frame, by_row),
         maps=recent.to_frame().drop(columns="last_position") if recent.layers else pd.DataFrame(),
         ranks=pd.concat(
             [
@@ -132,8 +140,26 @@ def internals(source: Source, data: Any = None, *, show_progress: bool = False) 
                 for column, item in enumerate(RANKED_ITEMS)
             ],
             ignore_index=True,
-        )[["item", "rank_from", "rank_to", "n_sequences", "share"]],
+        ).pipe(lambda table: table[["item", *table.columns.drop("item")]]),
     )
+
+
+def _groups(mask: torch.Tensor) -> torch.Tensor:
+    """Those of :data:`~recbole_residual.decomposition.statistics.POSITION_GROUPS`, [B, L, 4]."""
+    last = counted_from_end(mask, range(len(POSITION_GROUPS) - 1))
+    return torch.cat([mask.unsqueeze(-1).double(), last], dim=-1)
+
+
+def _intervals(frame: pd.DataFrame, by_row: RowRatios) -> Intervals | None:
+    """Those of the means."""
+    if frame.empty:
+        return None
+    keys = frame[["layer", "stage", "position"]]
+    rows = [
+        {"mean": by_row.column(layer, stage, POSITION_GROUPS.index(position))}
+        for layer, stage, position in keys.itertuples(index=False)
+    ]
+    return Intervals(keys, rows)
 
 
 def _wide(statistics: RatioStatistics) -> pd.DataFrame:
@@ -148,32 +174,36 @@ def _wide(statistics: RatioStatistics) -> pd.DataFrame:
 
 
 def rank_bins(ranks: Sequence[int] | np.ndarray, n_items: int) -> pd.DataFrame:
-    """Count ranks in bins that end at 1, 2, 5, 10, 20, 50, ... and at the number of items.
+    """Count ranks in bins that end at 1, 2, 5, 10, 20, 50, ... and at the number of items, with
+    Wilson's 95 % interval of each share.
 
     Args:
         ranks: from 1; 0 stands for no rank and is not counted.
         n_items: size of the catalogue.
 
     Example:
-        >>> rank_bins([1, 1, 4, 0, 30], 40)
-           rank_from  rank_to  n_sequences  share
-        0          1        1            2   0.50
-        1          2        2            0   0.00
-        2          3        5            1   0.25
-        3          6       10            0   0.00
-        4         11       20            0   0.00
-        5         21       40            1   0.25
+        >>> rank_bins([1, 1, 4, 0, 30], 40).round(2)
+           rank_from  rank_to  n_sequences  share  share_low  share_high
+        0          1        1            2   0.50       0.15        0.85
+        1          2        2            0   0.00       0.00        0.49
+        2          3        5            1   0.25       0.05        0.70
+        3          6       10            0   0.00       0.00        0.49
+        4         11       20            0   0.00       0.00        0.49
+        5         21       40            1   0.25       0.05        0.70
     """
     ends = [step * 10**power for power in range(len(str(n_items))) for step in (1, 2, 5)]
     ends = [end for end in ends if end < n_items] + [n_items]
     ranked = np.asarray(ranks)
     ranked = ranked[ranked > 0]
     counts = np.bincount(np.searchsorted(ends, ranked), minlength=len(ends))
+    low, high = wilson(counts, np.full(len(counts), len(ranked)))
     return pd.DataFrame(
         {
             "rank_from": [1, *(end + 1 for end in ends[:-1])],
             "rank_to": ends,
             "n_sequences": counts,
             "share": counts / len(ranked) if len(ranked) else np.nan,
+            "share_low": low,
+            "share_high": high,
         }
     )

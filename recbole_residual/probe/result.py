@@ -37,16 +37,19 @@ class ProbeResult:
     intervals: Intervals | None = None
 
     def to_frame(self) -> pd.DataFrame:
-        """A copy of the table."""
+        """A copy of the table, without intervals."""
         return self.frame.copy()
+
+    def with_intervals(self) -> pd.DataFrame:
+        """The table with the ends of its 95 % intervals: ``NAME_low`` and ``NAME_high`` behind
+        every figure that has one."""
+        return self.frame if self.intervals is None else self.intervals.beside(self.frame)
 
     def tables(self) -> dict[str, pd.DataFrame]:
         """Every table that :meth:`save` writes, by name."""
-        tables = {self.name: self.frame}
-        if self.intervals is not None:
-            tables[f"{self.name}_intervals"] = self.intervals.figures
-            if self.intervals.reference is not None:
-                tables[f"{self.name}_differences"] = self.intervals.differences
+        tables = {self.name: self.with_intervals()}
+        if self.intervals is not None and self.intervals.reference is not None:
+            tables[f"{self.name}_differences"] = self.intervals.differences
         return tables
 
     def save(self, folder: Union[str, os.PathLike[str]]) -> list[Path]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from typing import Any, ClassVar
 
 import pandas as pd
@@ -58,7 +59,7 @@ class ShuffleResult(ProbeResult):
     anything random, and NaN for a random mode with one seed.
 
     Attributes:
-        runs: one row per mode and seed, with every metric.
+        runs: one row per mode and seed, with every metric and the ends of its interval.
     """
 
     name: ClassVar[str] = "shuffle"
@@ -143,7 +144,7 @@ def shuffle(
             "alpha": list(setting.alpha),
         },
         notes=[*evaluation.notes, *_notes(names, table.iloc[0], drops)],
-        runs=table,
+        runs=Intervals(table[["mode", "seed"]], list(chain(*by_mode.values()))).beside(table),
         intervals=Intervals(
             pd.DataFrame({"mode": names}), [mean_columns(by_mode[mode]) for mode in names], 0
         ),

@@ -98,21 +98,38 @@ def bootstrap_means(
         (1000, 1)
     """
     values = np.asarray(values, dtype=float)
-    n = len(values)
     defined = ~np.isnan(values)
     weights = defined.astype(float) if weights is None else np.where(defined, weights, 0.0)
-    values = np.where(defined, values, 0.0)
+    both = np.concatenate([np.where(defined, values, 0.0), weights], axis=1)
+    sums = bootstrap_sums(both, seed=seed, n_resamples=n_resamples)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return sums[:, : values.shape[1]] / sums[:, values.shape[1] :]
+
+
+def bootstrap_sums(
+    values: np.ndarray, *, seed: int = SEED, n_resamples: int = N_RESAMPLES
+) -> np.ndarray:
+    """Sums over users, in the samples of :func:`bootstrap_means`.
+
+    Args:
+        values: one row per user, without NaN, [n, V].
+        seed: of the samples.
+        n_resamples: how many.
+
+    Returns:
+        numpy.ndarray: [n_resamples, V].
+    """
+    n = len(values)
     generator = np.random.default_rng(seed)
-    means = np.full((n_resamples, values.shape[1]), np.nan)
+    sums = np.zeros((n_resamples, values.shape[1]))
     step = max(1, _CELLS // max(n, 1))
     for start in range(0, n_resamples if n else 0, step):
         size = min(step, n_resamples - start)
         drawn = generator.integers(0, n, (size, n))
         drawn += np.arange(size)[:, None] * n
         times = np.bincount(drawn.ravel(), minlength=size * n).reshape(size, n).astype(float)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            means[start : start + size] = (times @ values) / (times @ weights)
-    return means
+        sums[start : start + size] = times @ values
+    return sums
 
 
 def percentile_interval(

@@ -27,6 +27,7 @@ from recbole_residual.probe.arguments import several, whole_number
 from recbole_residual.probe.engine.evaluation import evaluate_settings, in_eval_mode
 from recbole_residual.probe.engine.rows import iterate_rows
 from recbole_residual.probe.engine.setting import current_setting
+from recbole_residual.probe.intervals import Columns, Intervals
 from recbole_residual.probe.result import ProbeResult
 from recbole_residual.probe.source import model_and_data
 from recbole_residual.run.session import Source
@@ -53,7 +54,7 @@ class Influence(ProbeResult):
         removal: figures after the top weights of each ranking are set to zero: columns ``ranking``
             (``accuracy``, ``last_item``, ``weight`` by |w| alone, ``gradient`` by the gradient of
             accuracy alone, ``random``), ``share``, ``n_weights``, ``ndcg@k``, ``hrli@1``; the first
-            row is the model as it is.
+            row is the model as it is. ``intervals`` are those of this table.
     """
 
     name: ClassVar[str] = "influence"
@@ -65,7 +66,18 @@ class Influence(ProbeResult):
     def tables(self) -> dict[str, pd.DataFrame]:
         """Where the influence sits, its sums, and what is left without the largest weights."""
         more = {"modules": self.modules, "layers": self.layers, "removal": self.removal}
-        return {**super().tables(), **{f"{self.name}_{name}": more[name] for name in more}}
+        if self.intervals is not None:
+            more["removal"] = self.intervals.beside(self.removal)
+            more["removal_differences"] = self.intervals.differences
+        return {
+            self.name: self.frame,
+            **{f"{self.name}_{name}": more[name] for name in more},
+        }
+
+    def with_intervals(self) -> pd.DataFrame:
+        """The table as it is: shares of the weights' influence, which no sample of the sequences
+        was drawn for."""
+        return self.frame
 
 
 def influence(
@@ -123,12 +135,14 @@ def influence(
         **{f"half_{name}": _share_of_half(score) for name, score in scores.items()},
     }
     frame = _by_parameter(model, names, [weight.numel() for weight in weights], scores)
+    removal, columns = _removal(model, data, rankings, checked, k)
     return Influence(
         frame=frame,
         about=about,
         modules=_summed(frame, ["layer", "module"]),
         layers=_summed(frame, ["layer"]),
-        removal=_removal(model, data, rankings, checked, k),
+        removal=removal,
+        intervals=Intervals(removal[["ranking", "share"]], columns, reference=0),
     )
 
 
@@ -226,22 +240,28 @@ def _summed(frame: pd.DataFrame, by: list[str]) -> pd.DataFrame:
 
 def _removal(
     model: Any, data: Any, rankings: dict[str, np.ndarray], shares: Sequence[float], k: int
-) -> pd.DataFrame:
+) -> tuple[pd.DataFrame, list[Columns]]:
+    """The table, and what each sequence adds to its figures."""
     setting, metrics = current_setting(model), (f"ndcg@{k}", "hrli@1")
+    rows: list[dict[str, Any]] = []
+    columns: list[Columns] = []
 
-    def figures() -> dict[str, float]:
-        found = evaluate_settings(model, data, [setting], sorted({1, k})).counts.metrics(0)
-        return {name: found[name] for name in metrics}
+    def add(ranking: str, share: float, n_weights: int) -> None:
+        evaluation = evaluate_settings(model, data, [setting], sorted({1, k}))
+        assert evaluation.sequences is not None
+        figures, of_sequences = evaluation.counts.metrics(0), evaluation.sequences.columns(0)
+        about = {"ranking": ranking, "share": share, "n_weights": n_weights}
+        rows.append({**about, **{name: figures[name] for name in metrics}})
+        columns.append({name: of_sequences[name] for name in metrics})
 
-    rows: list[dict[str, Any]] = [{"ranking": "none", "share": 0.0, "n_weights": 0, **figures()}]
+    add("none", 0.0, 0)
     for name, ranking in rankings.items():
         order = np.argsort(-ranking, kind="stable")
         for share in shares:
             top = order[: max(1, round(share * len(order)))]
             with _zeroed(model, top):
-                row = {"ranking": name, "share": share, "n_weights": len(top)}
-                rows.append({**row, **figures()})
-    return pd.DataFrame(rows)
+                add(name, share, len(top))
+    return pd.DataFrame(rows), columns
 
 
 @contextmanager

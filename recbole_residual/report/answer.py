@@ -13,9 +13,8 @@ from recbole_residual.report.intervals import HIGH, LOW, with_intervals
 from recbole_residual.report.measures import MEASURES
 from recbole_residual.report.metric_names import drop_k, main_k
 from recbole_residual.report.papers import reference
-from recbole_residual.report.probe_intervals import certain_frame
 from recbole_residual.report.record import RunRecord
-from recbole_residual.report.runs import Runs, chosen_alpha, sweep_of
+from recbole_residual.report.runs import Runs, certain_frame, chosen_alpha, sweep_of
 
 
 @dataclass(frozen=True)

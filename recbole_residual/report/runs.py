@@ -9,8 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from recbole_residual.report.intervals import doubt_notes
-from recbole_residual.report.probe_intervals import certain_frame
+from recbole_residual.report.intervals import doubt_notes, with_intervals
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
@@ -119,6 +118,12 @@ def probe_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.Da
     """A table of a probe; None if it was not run or has no rows."""
     frame = record.table(probe, name)
     return None if frame is None or frame.empty else frame
+
+
+def certain_frame(record: RunRecord, probe: str, name: str | None = None) -> pd.DataFrame | None:
+    """The same with Wilson's interval beside the shares for which the probe left none."""
+    frame = probe_frame(record, probe, name)
+    return None if frame is None else with_intervals(frame, record.n_sequences("test"))
 
 
 def sweep_of(record: RunRecord) -> pd.DataFrame | None:

@@ -113,6 +113,7 @@ def test_other_models() -> None:
         "influence_modules",
         "influence_layers",
         "influence_removal",
+        "influence_removal_differences",
     }
 
 

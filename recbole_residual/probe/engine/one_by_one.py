@@ -21,7 +21,7 @@ from recbole_residual.model.architecture.window import ends_in_mask, watching_in
 from recbole_residual.probe.engine.counts import Counts
 from recbole_residual.probe.engine.outcome import Evaluation
 from recbole_residual.probe.engine.rows import Rows
-from recbole_residual.probe.engine.sequence_figures import MOST_SETTINGS, SequenceFigures
+from recbole_residual.probe.engine.sequence_figures import SequenceFigures
 from recbole_residual.probe.engine.setting import ScalableResiduals, Setting, applied
 
 MASK_NOTE = (
@@ -34,7 +34,7 @@ def evaluate_one_by_one(
 ) -> Evaluation:
     """Any model: one forward per batch and setting, and one more for the earlier positions."""
     counts, notes = Counts(len(settings), topk, stages_of(model)), []
-    sequences = SequenceFigures(topk, stages_of(model)) if len(settings) <= MOST_SETTINGS else None
+    sequences = SequenceFigures(topk, stages_of(model))
     if not has_ratios(model):
         notes.append(f"{type(model).__name__} has no attention block: no mixing ratios.")
     if ends_in_mask(model):
@@ -65,12 +65,10 @@ def evaluate_one_by_one(
                 torch.stack([of_setting.sums for of_setting in ratios]),
                 ratios[0].n_positions,
             )
-        if sequences is not None:
-            sequences.add_ranks(ranks, position_ranks)
-            if ratios:
-                by_row = torch.stack([of_setting.by_row for of_setting in ratios])
-                sequences.add_ratios(by_row, ratios[0].row_positions)
-    return Evaluation(counts, notes, -1, sequences)
+            by_row = torch.stack([of_setting.by_row for of_setting in ratios])
+            sequences.add_ratios(ratios[0].layers, by_row, ratios[0].row_positions)
+        sequences.add_ranks(ranks, position_ranks)
+    return Evaluation.of(counts, notes, -1, sequences)
 
 
 @dataclass(frozen=True)
@@ -83,19 +81,17 @@ class _RatioSums:
 
     @classmethod
     def of(cls, forwards: Sequence[Decomposition]) -> _RatioSums:
-        """Sums [layer, stage, 2] over all forwards of one batch, and those of each row as means
-        over layers, [stage, R, 2]."""
+        """Sums [layer, stage, 2] over all forwards of one batch, and those of each row,
+        [layer, stage, R, 2]."""
         groups = [all_and_last(forward.mask) for forward in forwards]
         sums = [ratio_sums(forward.ratios, group) for forward, group in zip(forwards, groups)]
         counts = torch.stack([group.sum(dim=(0, 1)) for group in groups]).sum(dim=0)
-        by_row = [
-            row_sums(forward.ratios, group).mean(dim=0) for forward, group in zip(forwards, groups)
-        ]
+        by_row = [row_sums(forward.ratios, group) for forward, group in zip(forwards, groups)]
         return cls(
             layers=forwards[0].layers,
             sums=torch.stack(sums).sum(dim=0),
             n_positions=counts,
-            by_row=torch.cat(by_row, dim=1),
+            by_row=torch.cat(by_row, dim=2),
             row_positions=torch.cat([forward.mask.sum(dim=1) for forward in forwards]),
         )
 

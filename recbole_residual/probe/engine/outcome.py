@@ -25,3 +25,11 @@ class Evaluation:
     notes: list[str]
     n_plain: int
     sequences: SequenceFigures | None = None
+
+    @classmethod
+    def of(
+        cls, counts: Counts, notes: list[str], n_plain: int, sequences: SequenceFigures
+    ) -> Evaluation:
+        """An evaluation, without what each sequence adds if there was too much of that."""
+        kept = sequences if sequences.complete else None
+        return cls(counts, [*notes, *sequences.notes], n_plain, kept)

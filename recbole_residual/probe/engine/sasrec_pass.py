@@ -21,7 +21,7 @@ from recbole_residual.probe.engine.encoder import SweepEncoder
 from recbole_residual.probe.engine.outcome import Evaluation
 from recbole_residual.probe.engine.plain_ranks import PlainRanks
 from recbole_residual.probe.engine.rows import Pool, Rows, pooled
-from recbole_residual.probe.engine.sequence_figures import MOST_SETTINGS, SequenceFigures
+from recbole_residual.probe.engine.sequence_figures import SequenceFigures
 from recbole_residual.probe.engine.setting import ScalableResiduals, Setting
 from recbole_residual.probe.engine.setting_tree import SettingTree
 
@@ -59,9 +59,7 @@ class SasrecPass:
         self._ranker: Ranker | None = None
         self._layers = [layer.label for layer in model_layers(model)]
         self._counts = Counts(len(self._settings), topk, ATTENTION_STAGES)
-        self._sequences: SequenceFigures | None = None
-        if len(self._settings) <= MOST_SETTINGS:
-            self._sequences = SequenceFigures(topk, ATTENTION_STAGES)
+        self._sequences = SequenceFigures(topk, ATTENTION_STAGES)
         self._paths = torch.tensor(self._encoder.tree.paths[: len(self._settings)])
         self._n_plain = 0
 
@@ -70,9 +68,8 @@ class SasrecPass:
         for pool in pooled(rows, self._model, _POOL_ROWS):
             ranks, position_ranks = self.rank(pool)
             self._counts.add_ranks(ranks[: len(self._settings)], position_ranks)
-            if self._sequences is not None:
-                self._sequences.add_ranks(ranks[: len(self._settings)], position_ranks)
-        return Evaluation(self._counts, [], self._n_plain, self._sequences)
+            self._sequences.add_ranks(ranks[: len(self._settings)], position_ranks)
+        return Evaluation.of(self._counts, [], self._n_plain, self._sequences)
 
     def rank(self, pool: Pool) -> tuple[torch.Tensor, torch.Tensor]:
         """Ranks of some rows; their mixing ratios go into the counts.
@@ -91,8 +88,8 @@ class SasrecPass:
         position_ranks = items.new_empty(n_rows, len(OFFSETS))
         unsure = torch.zeros(n_all, n_rows, dtype=torch.bool, device=items.device)
         unsure_read = torch.zeros(n_rows, dtype=torch.bool, device=items.device)
-        ratios = torch.empty(len(self._settings), len(ATTENTION_STAGES), n_rows, 2)
-        ratios = ratios.to(items.device)
+        shape = (len(self._settings), len(self._layers), len(ATTENTION_STAGES), n_rows, 2)
+        ratios = torch.empty(shape, device=items.device)
         for chunk, length in _chunks(plain.lengths, items.device):
             item_seq_len, ranked = pool.item_seq_len[chunk], items[chunk]
             encoded = self._encoder.encode(pool.item_seq[chunk, :length], item_seq_len)
@@ -103,9 +100,8 @@ class SasrecPass:
             position_ranks[chunk, 1:] = read.ranks.view(n_back, -1).t()
             unsure_read[chunk] = read.uncertain.view(n_back, -1).any(dim=0)
             self._add_ratios(encoded.ratio_sums, item_seq_len)
-            ratios[:, :, chunk] = self._by_setting(encoded.row_sums).mean(dim=0).float()
-        if self._sequences is not None:
-            self._sequences.add_ratios(ratios, pool.item_seq_len)
+            ratios[:, :, :, chunk] = self._by_setting(encoded.row_sums).transpose(0, 1).float()
+        self._sequences.add_ratios(self._layers, ratios, pool.item_seq_len)
         ranks[:, :, 3] = ranks[:, :, 0]
         self._n_plain += plain.settle(self._all, items, ranks, unsure)
         plain.settle_positions(self._all[self._base], position_ranks, unsure_read)

@@ -7,8 +7,7 @@ import pandas as pd
 from recbole_residual.report.intervals import whiskers_are
 from recbole_residual.report.metric_names import drop_k, renamed
 from recbole_residual.report.plot import Plot, drawing
-from recbole_residual.report.probe_intervals import certain_frame
-from recbole_residual.report.runs import Runs
+from recbole_residual.report.runs import Runs, certain_frame
 from recbole_residual.report.section import Section
 
 

@@ -18,12 +18,12 @@ def _files(options: argparse.Namespace) -> list[str] | None:
 
 
 def _train(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.diagnose.full_run import run
+    from recbole_residual.diagnose.full_run import run_and_report
     from recbole_residual.report.page import report
 
-    result = run(options.model, options.dataset, _files(options), keys)
+    result, page = run_and_report(options.model, options.dataset, _files(options), keys)
     if _speaks():
-        print(report(result["run_folder"]))
+        print(page or report(result["run_folder"]))
 
 
 def _speaks() -> bool:
@@ -35,7 +35,7 @@ def _speaks() -> bool:
 
 
 def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
-    from recbole_residual.diagnose.full_run import resume
+    from recbole_residual.diagnose.full_run import resume_and_report
     from recbole_residual.report.page import report
     from recbole_residual.study.job import is_study_folder, resume_study
     from recbole_residual.tune.folder import is_tune_folder
@@ -50,9 +50,9 @@ def _resume(options: argparse.Namespace, keys: dict[str, Any]) -> None:
         for name in (*RESOURCES, "retry_failed"):
             if getattr(options, name) is not None:
                 raise UsageError(f"--{name} is for a tune or benchmark run, not a single one.")
-        result = resume(options.resume, keys)
+        result, page = resume_and_report(options.resume, keys)
         if _speaks():
-            print(report(result["run_folder"]))
+            print(page or report(result["run_folder"]))
         return
     from recbole_residual.tune.run import resume_tune
 

@@ -88,7 +88,7 @@ _OVERALL = (
         "latex",
         Flag(),
         False,
-        "Write every table as LaTeX too.",
+        "For a paper: every figure as PDF and every table as LaTeX too.",
         REPORT,
         on_resume=True,
         page="report.md",

@@ -188,8 +188,8 @@ def _diagnose_session(session: Session, about: Mapping[str, Any]) -> Diagnosis:
         result["seconds"] = round(time.time() - started, 2)
         folder.write_result(result)
         logger.info("test result: %s", dict(result["test_result"]))
-        examine(session, folder, probes_after_training(config["probe"]))
-    return Diagnosis(report(folder.path), folder.path, session)
+        examined = examine(session, folder, probes_after_training(config["probe"]))
+    return Diagnosis(examined.page or report(folder.path), folder.path, session)
 
 
 def _diagnose_run(folder: RunFolder, changes: dict[str, Any]) -> Diagnosis:
@@ -198,5 +198,6 @@ def _diagnose_run(folder: RunFolder, changes: dict[str, Any]) -> Diagnosis:
     session = Session.open(folder.path, config_dict=changes)
     record = RunRecord.read(folder.path)
     with folder.logging(session.config["state"] or "INFO"):
-        examine(session, folder, [name for name in wanted if name not in record.probes])
-    return Diagnosis(report(folder.path), folder.path, session)
+        missing = [name for name in wanted if name not in record.probes]
+        examined = examine(session, folder, missing)
+    return Diagnosis(examined.page or report(folder.path), folder.path, session)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from logging import getLogger
 from typing import Any, Union
 
@@ -19,6 +20,7 @@ from recbole_residual.data.download import dataset_url
 from recbole_residual.errors import ResidualError
 from recbole_residual.probe import ProbeResult
 from recbole_residual.probe.all_probes import run_probes
+from recbole_residual.report.page import Report
 from recbole_residual.report.writing import write_report
 from recbole_residual.run.evaluation import has_rows
 from recbole_residual.run.folder import RunFolder
@@ -27,6 +29,19 @@ from recbole_residual.run.session import Session
 from recbole_residual.run.train import resume_config, start_config, train_and_test
 
 PathLike = Union[str, "os.PathLike[str]"]
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What a model was asked, and the report of it.
+
+    Attributes:
+        answers: of the probes, by name; one that the model cannot answer is not there.
+        page: the report as it was written; None if none was wanted.
+    """
+
+    answers: dict[str, ProbeResult]
+    page: Report | None = None
 
 
 def run(
@@ -57,6 +72,19 @@ def run(
         >>> result = run("SASRecResidual", "ml-100k")  # doctest: +SKIP
         >>> result["test_result"]["hrli@1"]  # doctest: +SKIP
     """
+    result, _ = run_and_report(model, dataset, config_file_list, config_dict, saved)
+    return result
+
+
+def run_and_report(
+    model: Union[str, type] | None = None,
+    dataset: str | None = None,
+    config_file_list: Sequence[PathLike] | None = None,
+    config_dict: dict[str, Any] | None = None,
+    saved: bool = True,
+) -> tuple[dict[str, Any], Report | None]:
+    """:func:`run`, and beside its result the report as it was written, for those who show it; None
+    if none was wanted."""
     config = ResidualConfig(model, dataset, config_file_list, config_dict)
     dataset_url(config)  # a dataset that cannot be had is told before anything is written
     if processes.by_torchrun() is not None or first_place(config) > 0:
@@ -80,28 +108,45 @@ def resume(run_folder: PathLike, config_dict: dict[str, Any] | None = None) -> d
         ConfigError: if the folder is no run's, or ``config_dict`` would change the numbers.
         CheckpointError: if the run never got as far as training, or another process trains it.
     """
+    result, _ = resume_and_report(run_folder, config_dict)
+    return result
+
+
+def resume_and_report(
+    run_folder: PathLike, config_dict: dict[str, Any] | None = None
+) -> tuple[dict[str, Any], Report | None]:
+    """:func:`resume`, with the report as :func:`run_and_report` gives it."""
     folder = RunFolder.existing(run_folder)
     finished = folder.read_result()
     if finished is not None:
         getLogger().warning("%s is finished; this is its result.", folder)
-        return finished
+        return finished, None
     config = resume_config(folder, config_dict)
     return _do(config, Job.of(config, str(folder), saved=True, resume=True))
 
 
-def _do(config: ResidualConfig, job: Job) -> dict[str, Any]:
+def _do(config: ResidualConfig, job: Job) -> tuple[dict[str, Any], Report | None]:
     """A job alone, or with others: those that ``nproc`` asks for, or those of torchrun."""
     place = processes.by_torchrun()
     if place is not None:
         check_several(config, config.model_class)
-        return take_part(_work, job, place)
+        return take_part(_work, job, place), None
     if n_processes(config) > 1:
-        return launch(_work, job, config)
-    return _work(config, job)
+        return launch(_work, job, config), None
+    return _work_and_report(config, job)
 
 
 def _work(config: ResidualConfig, job: Job) -> dict[str, Any]:
+    """A job in a process of its own: its report does not leave it, except as files."""
+    result, _ = _work_and_report(config, job)
+    return result
+
+
+def _work_and_report(
+    config: ResidualConfig, job: Job
+) -> tuple[dict[str, Any], Report | None]:
     """A job, by one process or by each of several."""
+    page = None
     first = processes.is_first()
     path = job.folder
     if path is None and first:
@@ -115,8 +160,9 @@ def _work(config: ResidualConfig, job: Job) -> dict[str, Any]:
             session, result = train_and_test(config, folder, job.saved, job.resume)
             processes.leave()
             if first:  # alone, while the others end
-                examine(session, folder, probes_after_training(config["probe"]))
-    return result
+                examined = examine(session, folder, probes_after_training(config["probe"]))
+                page = examined.page
+    return result, page
 
 
 def _new_folder(config: ResidualConfig) -> RunFolder:
@@ -157,19 +203,16 @@ def probe_run(
     folder = RunFolder.existing(run_folder)
     session = Session.open(folder.path, config_dict=config_dict)
     with session, folder.logging(session.config["state"] or "INFO"):
-        return examine(session, folder, names)
+        return examine(session, folder, names).answers
 
 
-def examine(session: Session, folder: RunFolder, names: Sequence[str]) -> dict[str, ProbeResult]:
+def examine(session: Session, folder: RunFolder, names: Sequence[str]) -> Examined:
     """Run probes on a session, save their answers in the folder of a run, and write its report.
 
     Args:
         session: what to ask.
         folder: where the answers go; the caller logs into it.
         names: of the probes.
-
-    Returns:
-        The results by name.
     """
     config = session.config
     answers: dict[str, ProbeResult] = {}
@@ -187,5 +230,4 @@ def examine(session: Session, folder: RunFolder, names: Sequence[str]) -> dict[s
         )
     elif names:
         getLogger().warning("Probes need validation and test data, which the split leaves empty.")
-    write_report(config, folder.path)
-    return answers
+    return Examined(answers, write_report(config, folder.path))

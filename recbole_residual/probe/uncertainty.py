@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Union
 
 import numpy as np
@@ -58,10 +59,8 @@ def wilson(
         >>> round(float(low), 4), round(float(high), 4)
         (0.0588, 0.1849)
     """
-    from scipy.special import ndtri
-
     successes, n = np.asarray(successes, dtype=float), np.asarray(n, dtype=float)
-    z = ndtri((1 + level) / 2)
+    z = NormalDist().inv_cdf((1 + level) / 2)
     with np.errstate(divide="ignore", invalid="ignore"):
         share = successes / n
         centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)

@@ -14,7 +14,13 @@ from recbole_residual.report.measures import MEASURES
 from recbole_residual.report.metric_names import drop_k, main_k
 from recbole_residual.report.papers import reference
 from recbole_residual.report.record import RunRecord
-from recbole_residual.report.runs import Runs, certain_frame, chosen_alpha, sweep_of
+from recbole_residual.report.runs import (
+    Runs,
+    certain_frame,
+    chosen_alpha,
+    samples_of_choice,
+    sweep_of,
+)
 
 
 @dataclass(frozen=True)
@@ -134,14 +140,27 @@ def _choice(record: RunRecord) -> dict[str, Quantity]:
     k = about["k"]
     sweep = with_intervals(sweep, record.n_sequences("test"))
     row = sweep[sweep["alpha"] == alpha].iloc[0]
+    chosen = _in_samples(record)
     at, base = f"at alpha = {alpha:g}", row[f"recoverybase@{k}"]
+    share = chosen.get(alpha, 0.0)
+    often = Quantity(f"share of bootstrap samples of validation that choose {alpha:g}", share)
     return {
+        **({"chosen": often} if chosen else {}),
         "hrli chosen": _cell(row, "hrli@1", f"HRLI@1 {at}"),
         "hit chosen": _cell(row, f"hit@{k}", f"HR@{k} {at}"),
         "recovery": _cell(
             row, f"recoveryrate@{k}", f"RecoveryRate@{k} {at}, of {int(base)} sequences"
         ),
     }
+
+
+def _in_samples(record: RunRecord) -> dict[float, float]:
+    """How often each alpha is chosen over samples of validation at the epsilon asked for."""
+    frame = samples_of_choice(record)
+    if frame is None:
+        return {}
+    at = frame[frame["epsilon"] == record.probes["alpha_selection"].about["epsilon"]]
+    return dict(zip(at["alpha"], at["share"]))
 
 
 # Sentences -------------------------------------------------------------------------------------
@@ -208,10 +227,13 @@ def _turned_down(record: RunRecord, numbers: dict[str, Quantity]) -> str:
             return "This model has no residual around attention that could be turned down."
         asked = "--probes=alpha_selection"
         return f"What turning the residual down gives and costs was not asked ({asked})."
+    often = _how_often(numbers)
     if alpha == 1:
-        return "Validation chooses alpha = 1: no smaller one gives enough for what it costs."
+        return (
+            f"Validation chooses alpha = 1{often}: no smaller one gives enough for what it costs."
+        )
     hit, recovery = numbers["hit chosen"], numbers["recovery"]
-    text = f"Turned down to alpha = {alpha:g}, as validation chooses, the residual gives "
+    text = f"Turned down to alpha = {alpha:g}, as validation chooses{often}, the residual gives "
     if not isnan(recovery.value):
         text += (
             f"{_percent(recovery)} of the {recovery.name.split()[-2]} targets that an earlier "
@@ -224,6 +246,14 @@ def _turned_down(record: RunRecord, numbers: dict[str, Quantity]) -> str:
         before = numbers["hit"].value
         text += f"; {hit.name.split()[0]} goes from {before:.4f} to {hit.value:.4f}"
     return text + "."
+
+
+def _how_often(numbers: dict[str, Quantity]) -> str:
+    """In how many samples of the validation users the alpha is chosen, in brackets."""
+    if "chosen" not in numbers:
+        return ""
+    share = _percent(numbers["chosen"])
+    return f" (and does in {share} of bootstrap samples of its users)"
 
 
 def _papers(record: RunRecord) -> str:
@@ -250,6 +280,13 @@ def _uncertain(record: RunRecord, numbers: dict[str, Quantity]) -> str:
     prefix = numbers.get("shuffle_prefix")
     if prefix is not None and prefix.may_be_none:
         doubts.append("whether shuffling all but the last item costs anything")
+    often = _in_samples(record)
+    if often and "chosen" in numbers and numbers["chosen"].value < 0.5:
+        likely = sorted(alpha for alpha, share in often.items() if share >= 0.05)
+        doubts.append(
+            f"which alpha to choose: samples of the validation users choose {likely[0]:g} to "
+            f"{likely[-1]:g}"
+        )
     recovery = numbers.get("recovery")
     if recovery is not None and recovery.high - recovery.low > recovery.value:
         doubts.append("how much is recovered, as its interval is wider than the rate itself")

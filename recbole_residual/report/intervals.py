@@ -37,10 +37,14 @@ def with_intervals(frame: pd.DataFrame, n_sequences: int | None) -> pd.DataFrame
     Returns:
         The same columns, ``..._low`` and ``..._high`` after each share.
     """
+    found = {name: _SHARES.match(name) for name in map(str, frame.columns)}
+    shares = {name: share for name, share in found.items() if share is not None}
+    if all(has_interval(frame, name) for name in shares):
+        return frame
     columns: dict[str, pd.Series] = {}
     for name in map(str, frame.columns):
         columns[name] = frame[name]
-        share = _SHARES.match(name)
+        share = shares.get(name)
         if share is None or has_interval(frame, name):
             continue
         metric = share["metric"]

@@ -91,11 +91,11 @@ class Report:
         return rendered("page.html", self)
 
     def save(self, folder: Union[str, os.PathLike[str]], latex: bool = False) -> list[Path]:
-        """Write the page, the figures (PNG and PDF) and the tables (csv), each whole or not at all.
+        """Write the page, the figures (PNG) and the tables (csv), each whole or not at all.
 
         Args:
             folder: where to: ``report.html``, ``figures/``, ``tables/``.
-            latex: write every table as LaTeX too.
+            latex: for a paper, write every figure as PDF and every table as LaTeX too.
 
         Returns:
             The files.
@@ -104,7 +104,7 @@ class Report:
         write_text(base / PAGE, self.to_html())
         return [
             base / PAGE,
-            *save_figures(self._plots(), base),
+            *save_figures(self._plots(), base, pdf=latex),
             *save_tables(self._tables(), base, latex),
         ]
 
@@ -113,7 +113,8 @@ def report(source: Any) -> Report:
     """The report of one run, from the files in its folder.
 
     Args:
-        source: the folder of the run, a session that was opened from it, or a diagnosis.
+        source: the folder of the run, a session that was opened from it, a diagnosis, or what was
+            read of a run.
 
     Raises:
         ConfigError: if it is none.
@@ -122,7 +123,7 @@ def report(source: Any) -> Report:
         >>> page = report("output/SASRecResidual-ml-100k-...")  # doctest: +SKIP
         >>> page.tables["alpha_sweep"], page.figures["alpha_curves"]  # doctest: +SKIP
     """
-    record = RunRecord.read(source)
+    record = source if isinstance(source, RunRecord) else RunRecord.read(source)
     alpha = record.result.get("alpha")
     parts = []
     if alpha is not None:

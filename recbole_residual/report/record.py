@@ -6,10 +6,10 @@ import os
 import shlex
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import nan
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from recbole_residual.config.probe_names import PROBES
@@ -117,18 +117,23 @@ class RunRecord:
     def intervals(self) -> dict[str, Intervals]:
         """95 % intervals of the metrics by split, of those for which they can be had."""
         intervals: dict[str, Intervals] = {}
+        left_out = self.result.get("test_left_out", {})
         for split, values in self.results_by_split.items():
             n = self.n_sequences(split)
-            left_out = self.result.get("test_left_out", {})
-            intervals[split] = {} if n is None else share_intervals(values, n, left_out)
-        per_user = self.per_user() if "test" in intervals else None
-        if per_user is not None:
-            means = mean_intervals(self.results_by_split["test"], per_user)
-        else:
-            means = sweep_intervals(self.table("alpha_sweep"), self.result.get("alpha"))
-        if "test" in intervals:
-            intervals["test"] = {**means, **intervals["test"]}
+            shares = {} if n is None else share_intervals(values, n, left_out)
+            per_user = self.per_user() if split == "test" else None
+            if per_user is not None:
+                means = mean_intervals(values, per_user)
+            else:
+                means = sweep_intervals(values, self._sweep(split), self.result.get("alpha"))
+            intervals[split] = {**means, **shares}
         return intervals
+
+    def _sweep(self, split: str) -> pd.DataFrame | None:
+        """The sweep over alpha on some data; None if it was not run."""
+        if split == "test":
+            return self.table("alpha_sweep")
+        return self.table("alpha_selection", "alpha_selection_valid_sweep")
 
     @property
     def title(self) -> str:
@@ -180,11 +185,12 @@ def _json(path: Path) -> dict[str, Any] | None:
 
 def _frame(rows: list[dict[str, Any]]) -> pd.DataFrame:
     """A table out of JSON, in which null stands for NaN."""
-    frame = pd.DataFrame(rows)
-    for name in frame.columns:
-        if frame[name].isna().all():
-            frame[name] = np.nan
-    return frame
+    names = rows[0] if rows else ()
+    columns = {name: [row[name] for row in rows] for name in names}
+    for name, values in columns.items():
+        if all(value is None for value in values):
+            columns[name] = [nan] * len(values)
+    return pd.DataFrame(columns)
 
 
 def folder_of(source: Any) -> Path:

@@ -64,10 +64,13 @@ def mean_intervals(values: dict[str, float], per_user: pd.DataFrame) -> Interval
     return {name: (float(a), float(b)) for name, a, b in zip(columns, low, high)}
 
 
-def sweep_intervals(sweep: pd.DataFrame | None, alpha: list[float] | None) -> Intervals:
+def sweep_intervals(
+    values: dict[str, float], sweep: pd.DataFrame | None, alpha: list[float] | None
+) -> Intervals:
     """Intervals that the sweep over alpha holds of the alpha in force.
 
     Args:
+        values: the metrics of a split; one that the sweep has otherwise is left out.
         sweep: of the same data; None if it was not run.
         alpha: in force, by layer.
     """
@@ -80,4 +83,6 @@ def sweep_intervals(sweep: pd.DataFrame | None, alpha: list[float] | None) -> In
         name: (float(row[name + LOW].iloc[0]), float(row[name + HIGH].iloc[0]))
         for name in map(str, sweep)
         if has_interval(sweep, name)
+        and values.get(name) is not None
+        and np.isclose(row[name].iloc[0], values[name], rtol=1e-3)
     }

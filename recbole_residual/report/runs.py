@@ -142,6 +142,15 @@ def chosen_alpha(record: RunRecord) -> float | None:
     return record.probes["alpha_selection"].about["alpha"]
 
 
+def samples_of_choice(record: RunRecord) -> pd.DataFrame | None:
+    """How often each alpha is chosen over bootstrap samples of the validation users: columns
+    ``epsilon``, ``alpha``, ``share``; None if the choice was not run or was made layer by layer."""
+    if chosen_alpha(record) is None:
+        return None
+    frame = record.probes["alpha_selection"].tables.get("alpha_selection_bootstrap")
+    return None if frame is None or frame.empty else frame
+
+
 def oracle_alpha(record: RunRecord) -> float:
     """The alpha that the same rule would choose on the test data."""
     stored = record.probes["alpha_selection"]

@@ -17,14 +17,16 @@ TABLES = "tables"
 INDEX = "index.csv"
 
 
-def save_figures(plots: Iterable[Plot], folder: Path) -> list[Path]:
-    """Write every figure as PNG and PDF.
+def save_figures(plots: Iterable[Plot], folder: Path, pdf: bool) -> list[Path]:
+    """Write every figure as PNG, and as PDF if that is wanted.
 
-    A figure whose PNG lies there already, byte for byte, is not written again.
+    A figure whose PNG lies there already, byte for byte, is not written again. A PDF that is not
+    wanted and no longer that of the PNG is taken away.
 
     Args:
         plots: those without numbers are left out.
         folder: of the report.
+        pdf: write PDFs too; a PDF takes as long as the PNG.
 
     Returns:
         The files.
@@ -33,14 +35,22 @@ def save_figures(plots: Iterable[Plot], folder: Path) -> list[Path]:
     for plot in plots:
         if plot.draw is None:
             continue
-        png, pdf = (folder / FIGURES / f"{plot.name}.{kind}" for kind in ("png", "pdf"))
-        written += [png, pdf]
-        if pdf.is_file() and png.is_file() and png.read_bytes() == plot.png:
-            continue
-        for file, content in ((pdf, plot.rendered("pdf")), (png, plot.png)):
-            with atomic_path(file) as part:
-                part.write_bytes(content)
+        for_screen, for_paper = (folder / FIGURES / f"{plot.name}.{k}" for k in ("png", "pdf"))
+        same = for_screen.is_file() and for_screen.read_bytes() == plot.png
+        # The PDF first: without its PNG beside it, an interrupted one is written again.
+        if pdf and not (same and for_paper.is_file()):
+            _write(for_paper, plot.rendered("pdf"))
+        elif not same:
+            for_paper.unlink(missing_ok=True)
+        if not same:
+            _write(for_screen, plot.png)
+        written += [for_screen, *([for_paper] if pdf else [])]
     return written
+
+
+def _write(file: Path, content: bytes) -> None:
+    with atomic_path(file) as part:
+        part.write_bytes(content)
 
 
 def save_tables(tables: Iterable[Table], folder: Path, latex: bool) -> list[Path]:

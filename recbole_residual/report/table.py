@@ -76,7 +76,7 @@ class Table:
         frame = self.visible
         classes = [_numeric(frame, name) for name in frame.columns]
         head = "".join(
-            f'<th scope="col"{kind}>{html.escape(str(name))}</th>'
+            f'<th scope="col"{kind}>{_breakable(str(name))}</th>'
             for kind, name in zip(classes, frame.columns)
         )
         body = []
@@ -121,6 +121,11 @@ class Table:
                 intervals = ["" if isnan(low + high) else write(low, high) for low, high in ends]
             columns.append(list(zip(texts, intervals)))
         return [list(row) for row in zip(*columns)]
+
+
+def _breakable(name: str) -> str:
+    """A head that may be broken before its cut-off, so that its column can be narrow."""
+    return html.escape(name).replace("@", "<wbr>@")
 
 
 def _small(low: float, high: float) -> str:

@@ -12,16 +12,22 @@ from recbole_residual.report.page import Report, report
 from recbole_residual.report.record import RunRecord
 
 
-def write_report(config: Mapping[str, Any], folder: Union[str, os.PathLike[str]]) -> None:
+def write_report(config: Mapping[str, Any], folder: Union[str, os.PathLike[str]]) -> Report | None:
     """Write the report of a run, from what its folder holds, if the configuration wants one.
 
     Args:
         config: with the keys ``report`` and ``latex``.
         folder: the folder of the run.
+
+    Returns:
+        The report; None if none is wanted.
     """
-    if config["report"]:
-        page, *_ = report(folder).save(folder, latex=config["latex"])
-        getLogger().info("Saved %s", page)
+    if not config["report"]:
+        return None
+    page = report(folder)
+    file, *_ = page.save(folder, latex=config["latex"])
+    getLogger().info("Saved %s", file)
+    return page
 
 
 def rewrite_report(folder: Union[str, os.PathLike[str]], latex: bool = False) -> Report:
@@ -29,17 +35,18 @@ def rewrite_report(folder: Union[str, os.PathLike[str]], latex: bool = False) ->
 
     Args:
         folder: the folder of the run.
-        latex: write every table as LaTeX too.
+        latex: write every figure as PDF and every table as LaTeX too.
 
     Raises:
         ConfigError: if the folder is no run's, or the run has neither a result nor answers of
             probes.
     """
-    if not RunRecord.read(folder).has_numbers:
+    record = RunRecord.read(folder)
+    if not record.has_numbers:
         raise ConfigError(
             f"{str(folder)!r} holds no numbers to report: the run has not finished. Go on with it "
             f"first: --resume={folder}"
         )
-    page = report(folder)
+    page = report(record)
     page.save(folder, latex)
     return page

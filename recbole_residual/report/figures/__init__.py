@@ -3,7 +3,11 @@
 # This one first: it imports matplotlib quietly.
 from recbole_residual.report.figures import _start  # noqa: F401
 from recbole_residual.report.figures.ablation import deletion_and_insertion, reliance_curve
-from recbole_residual.report.figures.alpha import alpha_curves, hrli_against_accuracy
+from recbole_residual.report.figures.alpha import (
+    alpha_curves,
+    hrli_against_accuracy,
+    learned_alphas,
+)
 from recbole_residual.report.figures.bars import (
     position_bars,
     rank_distribution,
@@ -21,6 +25,7 @@ __all__ = [
     "deletion_and_insertion",
     "heatmaps",
     "hrli_against_accuracy",
+    "learned_alphas",
     "outcome_against_epsilon",
     "position_bars",
     "rank_distribution",

@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from recbole_residual.report.figures.style import (
     STAGE_NAMES,
+    Margins,
     Series,
     band,
     figure_with,
     legend,
     looks,
 )
+
+_MARGINS = Margins(left=0.8)
+"""Small NDCGs have long numbers."""
 
 
 def alpha_curves(sweeps: Series, last: str) -> Figure:
@@ -62,7 +67,7 @@ def hrli_against_accuracy(sweeps: Series, metric: str, metric_name: str) -> Figu
         metric: name of the column of accuracy.
         metric_name: what it is called.
     """
-    with figure_with(width=4.6, height=3.2, texts=sweeps) as (figure, (axes,)):
+    with figure_with(width=4.6, height=3.2, margins=_MARGINS, texts=sweeps) as (figure, (axes,)):
         for look, (label, sweep) in zip(looks(), sweeps.items()):
             axes.plot(sweep["hrli@1"], sweep[metric], label=label, **look)
             if len(sweeps) == 1:
@@ -74,6 +79,26 @@ def hrli_against_accuracy(sweeps: Series, metric: str, metric_name: str) -> Figu
         axes.margins(0.12)
         if len(sweeps) > 1:
             legend(axes, figure)
+        return figure
+
+
+def learned_alphas(paths: Series) -> Figure:
+    """The learned factor of each layer after each epoch.
+
+    Args:
+        paths: with a column ``epoch`` and one for each layer.
+    """
+    with figure_with(width=4.6, texts=paths) as (figure, (axes,)):
+        axes.axhline(1, color="#333333", linewidth=0.8)
+        look = looks()
+        for label, path in paths.items():
+            for layer in map(str, path.columns.drop("epoch")):
+                name = layer if len(paths) == 1 else f"{label}: {layer}"
+                axes.plot(path["epoch"], path[layer], label=name, **next(look))
+        axes.set_xlabel("epoch")
+        axes.set_ylabel("learned residual factor \N{GREEK SMALL LETTER ALPHA}")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        legend(axes, figure)
         return figure
 
 

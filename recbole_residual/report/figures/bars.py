@@ -77,7 +77,9 @@ def shuffle_bars(shuffles: Series, k: int) -> Figure:
             {label: _whiskers(table, name, f"{name}_std") for label, (table, name) in bars.items()},
         )
         axes.axhline(0, color="#333333", linewidth=0.8)
-        axes.set_xticks(range(len(modes)), [mode.replace("_", "\n", 1) for mode in modes])
+        axes.set_xticks(
+            range(len(modes)), [mode.replace("_", "\n", 1).replace("_", " ") for mode in modes]
+        )
         what = "" if len(shuffles) == 1 else f" of NDCG@{k}"
         axes.set_ylabel(f"relative drop{what} (1 = all lost)")
         legend(axes, figure)
@@ -101,10 +103,16 @@ def rank_distribution(ranks: Series) -> Figure:
             for low, high in zip(bins["rank_from"], bins["rank_to"])
         ]
         if len(ranks) == 1:
-            shares = {
-                str(item): list(part["share"]) for item, part in first.groupby("item", sort=False)
-            }
-            _grouped_bars(axes, shares)
+            parts = {str(item): part for item, part in first.groupby("item", sort=False)}
+            _grouped_bars(
+                axes,
+                {item: list(part["share"]) for item, part in parts.items()},
+                {
+                    item: (list(part[f"share{LOW}"]), list(part[f"share{HIGH}"]))
+                    for item, part in parts.items()
+                    if has_interval(part, "share")
+                },
+            )
         else:
             for look, (label, table) in zip(looks(), ranks.items()):
                 part = table[table["item"] == "last input item"]

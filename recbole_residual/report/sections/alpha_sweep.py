@@ -10,6 +10,7 @@ from recbole_residual.report.plot import Plot, drawing
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs, chosen_alpha, oracle_alpha, sweep_of
 from recbole_residual.report.section import Section
+from recbole_residual.report.sections.learned_alpha import learned_alpha
 from recbole_residual.report.table import NOT_DEFINED, NOT_RUN, Table
 
 _CALLED = {"hit": "HR", "ndcg": "NDCG", "hrli": "HRLI", "recoveryrate": "RecoveryRate"}
@@ -25,13 +26,11 @@ def alpha_section(runs: Runs) -> Section:
     ):
         if any(probe in record.probes for record in runs.records):
             tables.append(runs.probe_table(probe, title, shown=_short_grid, folded=True))
-    return Section(
-        "alpha",
-        "Alpha sweep",
-        "z = alpha x + attention(x): alpha = 1 is the model as it was trained.",
-        tables,
-        _sweep_plots(runs, missing=NOT_RUN if tables[0].frame is None else NOT_DEFINED),
-    )
+    plots = _sweep_plots(runs, missing=NOT_RUN if tables[0].frame is None else NOT_DEFINED)
+    text = "z = alpha x + attention(x): alpha = 1 is the usual residual."
+    learned_tables, learned_plots = learned_alpha(runs)
+    tables, plots = [*tables, *learned_tables], [*plots, *learned_plots]
+    return Section("alpha", "Alpha sweep", text, tables, plots)
 
 
 def _sweep_table(runs: Runs) -> Table:
@@ -113,6 +112,7 @@ def _short_sweep(frame: pd.DataFrame, last: str) -> pd.DataFrame:
     names = {
         "run": "run",
         "alpha": "alpha",
+        "remark": "remark",
         f"hit@{k}": f"HR@{k}",
         f"ndcg@{k}": f"NDCG@{k}",
         "hrli@1": "HRLI@1",
@@ -120,7 +120,6 @@ def _short_sweep(frame: pd.DataFrame, last: str) -> pd.DataFrame:
         "mixingratio_res_last": f"mixing res, {last} position",
         f"recoveryrate@{k}": f"RecoveryRate@{k}",
         f"recoverybase@{k}": f"recoverable base@{k}",
-        "remark": "remark",
     }
     return renamed(frame, names)
 

@@ -19,7 +19,14 @@ def dataset_section(runs: Runs) -> Section:
             return None
         return pd.DataFrame([{"dataset": record.config["dataset"], **counts}])
 
-    table = Table("dataset", "After preprocessing", runs.joined(statistics), runs.result_command)
+    frame = runs.joined(statistics)
+    table = Table(
+        "dataset",
+        "After preprocessing",
+        frame,
+        runs.result_command,
+        shown=None if frame is None else frame.rename(columns={"avg_length": "average length"}),
+    )
     text = "What the model was trained and tested on."
     sources = list(dict.fromkeys(record.result.get("data_source", "") for record in runs.records))
     if any(sources):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recbole_residual.report.intervals import has_interval
 from recbole_residual.report.metric_names import LAST_ITEM, by_cutoff
 from recbole_residual.report.plot import Plot, drawing
 from recbole_residual.report.runs import Runs, probe_frame
@@ -20,10 +21,13 @@ def last_item_section(runs: Runs) -> Section:
         notes=_left_out(runs),
     )
     ranks = runs.series(lambda record: probe_frame(record, "internals", "internals_ranks"))
+    alone = len(ranks) == 1 and all(has_interval(frame, "share") for frame in ranks.values())
+    whiskers = "Whiskers: 95 % interval." if alone else ""
     plot = Plot(
         "last_item_ranks",
         "Distribution of the last item's rank",
-        "The more to the left, the more the model leans on the item that it was just given.",
+        "The more to the left, the more the model leans on the item that it was just given. "
+        + whiskers,
         runs.probe_command("internals"),
         drawing("rank_distribution", ranks) if ranks else None,
         runs.missing("internals"),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import nan
 from typing import Any
 
 import pandas as pd
 
-from recbole_residual.report.intervals import ENDS, has_interval, whiskers_are
+from recbole_residual.report.intervals import ENDS, HIGH, LOW, has_interval, whiskers_are
 from recbole_residual.report.plot import Plot, drawing
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs, probe_frame
@@ -81,5 +82,8 @@ def _mixing_by_split(record: RunRecord) -> pd.DataFrame | None:
                 stage, _, where = rest.partition("_last")
                 position = "last" if key.endswith("_last") else "all"
                 row = rows.setdefault((split, position), {"data": split, "position": position})
-                row[stage + where] = value
+                column = stage + where
+                row[column] = value
+                ends = record.intervals[split].get(key, (nan, nan))
+                row[column + LOW], row[column + HIGH] = ends
     return pd.DataFrame(list(rows.values())) if rows else None

@@ -8,7 +8,13 @@ from recbole_residual.report.intervals import with_intervals
 from recbole_residual.report.metric_names import renamed
 from recbole_residual.report.plot import Plot, drawing
 from recbole_residual.report.record import RunRecord
-from recbole_residual.report.runs import Runs, chosen_alpha, oracle_alpha, probe_frame
+from recbole_residual.report.runs import (
+    Runs,
+    chosen_alpha,
+    oracle_alpha,
+    probe_frame,
+    samples_of_choice,
+)
 from recbole_residual.report.section import Section
 from recbole_residual.report.table import Table
 
@@ -40,8 +46,40 @@ def selection_section(runs: Runs) -> Section:
         notes=[*runs.notes("alpha_selection"), *runs.absent(_selection)],
         missing=missing,
     )
+    tables = [table, _samples_table(Runs(chosen), table.command, missing)]
     plots = _selection_plots(Runs(chosen), k, table.command, missing)
-    return Section("selection", "Choosing alpha", text, [table], plots)
+    return Section("selection", "Choosing alpha", text, tables, plots)
+
+
+def _samples_table(runs: Runs, command: str, missing: str) -> Table:
+    """How often each alpha is chosen over samples of the validation users."""
+    frame = runs.joined(_over_samples)
+    alone = frame is not None and not runs.several
+    return Table(
+        "alpha_selection_bootstrap",
+        "Share of 1,000 bootstrap samples of the validation users in which an alpha is chosen",
+        frame,
+        command,
+        notes=runs.absent(_over_samples),
+        marked=_chosen_rows(frame, chosen_alpha(runs.records[0])) if alone else (),
+        folded=runs.several,
+        missing=missing,
+    )
+
+
+def _over_samples(record: RunRecord) -> pd.DataFrame | None:
+    """Alphas down, the nearest to 1 first, epsilons across; 0 for an alpha that is not chosen."""
+    frame = samples_of_choice(record)
+    if frame is None:
+        return None
+    wide = frame.pivot(index="alpha", columns="epsilon", values="share").fillna(0.0)
+    wide = wide.sort_index(ascending=False)
+    wide.columns = pd.Index([f"epsilon = {epsilon:g}" for epsilon in wide.columns])
+    return wide.reset_index()
+
+
+def _chosen_rows(frame: pd.DataFrame, alpha: float | None) -> list[int]:
+    return [row for row, of_row in enumerate(frame["alpha"]) if of_row == alpha]
 
 
 def _selection_plots(runs: Runs, k: int, command: str, missing: str) -> list[Plot]:

@@ -20,6 +20,9 @@ _SHARES = re.compile(
 _BASES = {"recoveryrate": "recoverybase", "recovers": "n_missed"}
 """Shares of fewer than all sequences, and the columns that hold of how many."""
 
+_MOST_NAMED = 8
+"""Rows that a note names; more than these it counts."""
+
 
 def has_interval(frame: pd.DataFrame, name: str) -> bool:
     """Whether a table holds the interval of one of its columns."""
@@ -87,9 +90,10 @@ def doubt_notes(frame: pd.DataFrame) -> list[str]:
         doubtful = frame[(low <= 0) & (high >= 0) & (high > low)]
         if len(doubtful):
             rows = [", ".join(map(str, row)) for row in doubtful[texts].to_numpy()]
+            which = "; ".join(rows) if len(rows) <= _MOST_NAMED else f"{len(rows)} of {len(frame)}"
             notes.append(
                 f"{words}: the 95 % interval is wider than the difference, which may as well be 0, "
-                f"for {'; '.join(rows)}."
+                f"for {which}."
             )
     return notes
 

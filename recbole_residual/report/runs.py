@@ -45,12 +45,28 @@ class Runs:
             labelled.append(copy)
         return pd.concat(labelled, ignore_index=True)
 
-    def absent(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> list[str]:
-        """A note that names the runs without a table, where others have one."""
-        without = [record.label for record in self.records if frame_of(record) is None]
-        if not without or len(without) == len(self.records):
+    def absent(
+        self, frame_of: Callable[[RunRecord], pd.DataFrame | None], *probes: str
+    ) -> list[str]:
+        """Notes that name the runs without a table, where others have one.
+
+        Args:
+            frame_of: the table of a run.
+            probes: that make it; a run that was asked one has nothing of the kind.
+        """
+        without = [record for record in self.records if frame_of(record) is None]
+        if len(without) == len(self.records):
             return []
-        return [f"{NOT_RUN} for: {'; '.join(without)}."]
+        notes = []
+        for words, was_asked in ((NOT_RUN, False), ("not defined", True)):
+            labels = [
+                record.label
+                for record in without
+                if any(probe in record.probes for probe in probes) == was_asked
+            ]
+            if labels:
+                notes.append(f"{words} for: {'; '.join(labels)}.")
+        return notes
 
     def series(self, frame_of: Callable[[RunRecord], pd.DataFrame | None]) -> dict[str, Any]:
         """The tables of the runs that have one, by label."""
@@ -105,7 +121,7 @@ class Runs:
             shown=None if certain is None or shown is None else shown(certain),
             notes=[
                 *self.notes(probe),
-                *self.absent(frame_of),
+                *self.absent(frame_of, probe),
                 *(() if certain is None else doubt_notes(certain)),
             ],
             marked=() if frame is None or marked is None else marked(frame),

@@ -40,7 +40,7 @@ def test_the_command_reports_recboles_numbers(
     assert "chosen on validation" in printed
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "--mode=diagnose" in page
-    assert list((tmp_path / "out" / "figures").glob("*.pdf"))
+    assert list((tmp_path / "out" / "figures").glob("*.png"))
     assert not Path("saved").exists(), "nothing is trained"
 
     session = Session.open(tmp_path / "out")  # its folder is that of a run

@@ -120,7 +120,7 @@ def test_it_shows_itself(sasrec: Session, tmp_path: Path) -> None:
     bars = found.figure.get_axes()[1].patches
     np.testing.assert_allclose([bar.get_width() for bar in bars], found.positions["contribution"])
     found.save(tmp_path)
-    assert (tmp_path / "figures" / "positions.pdf").is_file()
+    assert (tmp_path / "figures" / "positions.png").is_file()
     assert (tmp_path / "tables" / "explain_positions.csv").is_file()
     assert "Recommended" in str(found)
 

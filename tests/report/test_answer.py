@@ -105,6 +105,41 @@ def changed(record: RunRecord, probe: str, **columns: Any) -> RunRecord:
     return replace(record, probes=probes)
 
 
+def test_how_often_an_alpha_is_chosen_is_said_and_shown(whole_run: Path) -> None:
+    """Against the samples in the csv file of the probe."""
+    samples = pd.read_csv(whole_run / "probe" / "alpha_selection_bootstrap.csv")
+    about = json.loads((whole_run / "probe" / "alpha_selection.json").read_text())["about"]
+    at = samples[samples["epsilon"] == about["epsilon"]].set_index("alpha")["share"]
+    share = at.get(about["alpha"], 0.0)
+    record = RunRecord.read(whole_run)
+    sentences = [text.replace("\N{NO-BREAK SPACE}", " ") for text in answer(record).sentences]
+    (said,) = (text for text in sentences if "bootstrap samples" in text)
+    assert f"does in {percent(share)} of bootstrap samples" in said
+    assert ("which alpha to choose" in sentences[-1]) == (share < 0.5)
+    page = report(whole_run)
+    shown = page.tables["alpha_selection_bootstrap"].set_index("alpha")
+    np.testing.assert_allclose(shown.sum(), 1)
+    for _, row in samples.iterrows():
+        assert shown.loc[row["alpha"], f"epsilon = {row['epsilon']:g}"] == row["share"]
+    numbers = page.tables["answer"].set_index("quantity")["number"]
+    (name,) = (name for name in numbers.index if "bootstrap samples" in name)
+    assert numbers[name] == share
+
+
+def test_validation_has_the_intervals_of_its_sweep(whole_run: Path) -> None:
+    sweep = pd.read_csv(whole_run / "probe" / "alpha_selection_valid_sweep.csv")
+    row = sweep[sweep["alpha"] == 1].iloc[0]
+    tables = report(whole_run).tables
+    ndcg = tables["accuracy"].set_index(["data", "metric"]).loc[("validation", "NDCG")]
+    assert (ndcg["@10_low"], ndcg["@10_high"]) == pytest.approx(
+        (row["ndcg@10_low"], row["ndcg@10_high"])
+    )
+    ratio = tables["mixing_by_split"].set_index(["data", "position"]).loc[("validation", "all")]
+    assert (ratio["res_low"], ratio["res_high"]) == pytest.approx(
+        (row["mixingratio_res_low"], row["mixingratio_res_high"])
+    )
+
+
 def test_what_an_interval_leaves_open_is_said(whole_run: Path) -> None:
     record = RunRecord.read(whole_run)
     sure = changed(record, "shuffle", **{"ndcg@10_drop_low": 0.1, "ndcg@10_drop_high": 0.3})

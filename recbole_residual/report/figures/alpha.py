@@ -82,18 +82,19 @@ def hrli_against_accuracy(sweeps: Series, metric: str, metric_name: str) -> Figu
         return figure
 
 
-def learned_alphas(paths: Series) -> Figure:
+def learned_alphas(paths: Series, several: bool) -> Figure:
     """The learned factor of each layer after each epoch.
 
     Args:
         paths: with a column ``epoch`` and one for each layer.
+        several: whether lines are named by their run too.
     """
     with figure_with(width=4.6, texts=paths) as (figure, (axes,)):
         axes.axhline(1, color="#333333", linewidth=0.8)
         look = looks()
         for label, path in paths.items():
             for layer in map(str, path.columns.drop("epoch")):
-                name = layer if len(paths) == 1 else f"{label}: {layer}"
+                name = f"{label}: {layer}" if several else layer
                 axes.plot(path["epoch"], path[layer], label=name, **next(look))
         axes.set_xlabel("epoch")
         axes.set_ylabel("learned residual factor \N{GREEK SMALL LETTER ALPHA}")

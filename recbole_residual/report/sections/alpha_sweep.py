@@ -35,7 +35,7 @@ def alpha_section(runs: Runs) -> Section:
 
 def _sweep_table(runs: Runs) -> Table:
     frame = runs.joined(_marked_sweep)
-    notes = [*runs.notes("alpha_sweep"), *runs.absent(sweep_of)]
+    notes = [*runs.notes("alpha_sweep"), *runs.absent(sweep_of, "alpha_sweep", "alpha_selection")]
     for record in runs.records:
         if "alpha_selection" not in record.probes:
             of_run = f" for {record.label}" if runs.several else ""

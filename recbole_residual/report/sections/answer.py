@@ -24,6 +24,8 @@ _SCALES = {
 }
 """Quantities on a scale: name, key in a result, measure of the papers' range."""
 
+_STROKES = " Strokes: other runs on this dataset in the folder beside this one."
+
 
 def answer_section(runs: Runs) -> Section:
     """The answer, made from the numbers of the runs."""
@@ -60,7 +62,7 @@ def _gauges(runs: Runs, answers: dict[str, Answer]) -> Plot:
         "gauges",
         "Where it lies",
         "Each on a scale from 0 to 1, with its 95 % interval. Band: the range that the papers "
-        "report. Strokes: other runs on this dataset in the folder beside this one.",
+        "report." + ("" if runs.several else _STROKES),
         runs.result_command,
         (lambda: _draw(runs, answers)) if there & set(_SCALES) else None,
     )

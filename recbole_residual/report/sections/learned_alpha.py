@@ -23,7 +23,7 @@ def learned_alpha(runs: Runs) -> tuple[list[Table], list[Plot]]:
             "The factor of the residual around attention, by layer (alpha_train: learned); the "
             "line at 1 is the usual residual.",
             runs.result_command,
-            drawing("learned_alphas", paths),
+            drawing("learned_alphas", paths, runs.several),
         )
     ]
 

@@ -14,6 +14,9 @@ from recbole_residual.report.section import Section
 from recbole_residual.report.sections.side_by_side import common_k
 from recbole_residual.report.table import Table
 
+_MOST_UNFOLDED = 30
+"""Tests that the page shows at once; the answer says which is the clearest."""
+
 
 def paired_tests_section(groups: Mapping[str, Sequence[RunRecord]], command: str) -> Section:
     """The difference between every two configurations, and its p-values."""
@@ -53,7 +56,8 @@ def _table(groups: Mapping[str, Sequence[RunRecord]], command: str) -> Table:
     frame = _corrected(pd.DataFrame(rows)) if rows else None
     if frame is not None:
         notes += doubt_notes(frame)
-    return Table("paired_tests", "Difference a - b", frame, command, notes=notes)
+    folded = len(rows) > _MOST_UNFOLDED
+    return Table("paired_tests", "Difference a - b", frame, command, notes=notes, folded=folded)
 
 
 def _corrected(frame: pd.DataFrame) -> pd.DataFrame:

@@ -43,7 +43,7 @@ def selection_section(runs: Runs) -> Section:
         frame,
         runs.probe_command("alpha_selection"),
         shown=None if frame is None else _shown(frame, k),
-        notes=[*runs.notes("alpha_selection"), *runs.absent(_selection)],
+        notes=[*runs.notes("alpha_selection"), *runs.absent(_selection, "alpha_selection")],
         missing=missing,
     )
     tables = [table, _samples_table(Runs(chosen), table.command, missing)]
@@ -60,7 +60,7 @@ def _samples_table(runs: Runs, command: str, missing: str) -> Table:
         "Share of 1,000 bootstrap samples of the validation users in which an alpha is chosen",
         frame,
         command,
-        notes=runs.absent(_over_samples),
+        notes=runs.absent(_over_samples, "alpha_selection"),
         marked=_chosen_rows(frame, chosen_alpha(runs.records[0])) if alone else (),
         folded=runs.several,
         missing=missing,

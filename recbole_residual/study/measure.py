@@ -19,8 +19,8 @@ from recbole_residual.files import write_text
 from recbole_residual.model import register_model
 from recbole_residual.probe.uncertainty import bootstrap_means, percentile_interval
 from recbole_residual.report.intervals import share_interval
-from recbole_residual.report.probe_intervals import certain_frame
 from recbole_residual.report.record import PROGRAM, RunRecord
+from recbole_residual.report.runs import certain_frame
 from recbole_residual.run.folder import RunFolder
 from recbole_residual.run.session import Session
 from recbole_residual.study.plan import Cell

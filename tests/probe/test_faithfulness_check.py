@@ -4,6 +4,7 @@ plainly."""
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
@@ -96,9 +97,12 @@ def run_of(model: Any, data: Any, ablations: list[str], explain: bool = False) -
 
 @pytest.mark.parametrize("alpha", [1.0, 0.3])
 @pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("n_recent", [N_RECENT, 8])
 def test_every_ablation_is_that_of_the_sequence_written_out(
-    monkeypatch: Any, alpha: float, shared: bool
+    monkeypatch: Any, alpha: float, shared: bool, n_recent: int
 ) -> None:
+    # With a window of 8 positions no sequence has anything before it.
+    monkeypatch.setattr(sys.modules[__name__], "N_RECENT", n_recent)
     model, data = build(n_layers=3), loader(rows=14)
     if not shared:
         for module in (ablation_run, variant_scores):

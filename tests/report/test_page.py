@@ -24,9 +24,9 @@ from recbole_residual.report import page
 from recbole_residual.report.page import report
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs
-from recbole_residual.report.sections.maps import maps_section
 from recbole_residual.report.saving import save_figures
 from recbole_residual.report.sections import build_sections
+from recbole_residual.report.sections.maps import maps_section
 from recbole_residual.run.folder import RunFolder
 from tests.conftest import SMALL
 

@@ -52,7 +52,7 @@ class VariantStates:
         longest = int(recent.prefix_len.max())
         place = torch.arange(longest, device=recent.items.device)
         # A padded place of a prefix is no key of anything.
-        self._no_prefix = (place >= recent.prefix_len.unsqueeze(1)).view(-1, 1, 1, longest)
+        self._no_prefix = (place >= recent.prefix_len.unsqueeze(1))[:, None, None]
         self._prefixes = self._run_prefix(recent.item_seq[:, :longest])
 
     def last_states(self, variants: Variants) -> torch.Tensor:
@@ -130,13 +130,15 @@ class VariantStates:
         by_row = query.view(batch, n_versions, n_heads, n_asked, size).transpose(1, 2)
         to_prefix = by_row.reshape(batch, n_heads, -1, size) @ prefix.key.transpose(-1, -2)
         to_prefix = to_prefix.masked_fill(self._no_prefix, -torch.inf)
-        to_prefix = to_prefix.view(batch, n_heads, n_versions, n_asked, -1).transpose(1, 2)
+        n_prefix = prefix.key.shape[2]  # 0 where no sequence is longer than the window
+        to_prefix = to_prefix.view(batch, n_heads, n_versions, n_asked, n_prefix).transpose(1, 2)
         weights = torch.softmax(torch.cat([to_prefix, scores + mask], dim=-1), dim=-1)
-        n_prefix = to_prefix.shape[-1]
         of_prefix, of_window = weights.split([n_prefix, width], dim=-1)
         context = of_window.reshape(-1, n_heads, n_asked, width) @ value
         context = context.view(batch, n_versions, n_heads, n_asked, size)
-        shared = of_prefix.transpose(1, 2).reshape(batch, n_heads, -1, n_prefix) @ prefix.value
+        n_queries = n_versions * n_asked
+        of_prefix = of_prefix.transpose(1, 2).reshape(batch, n_heads, n_queries, n_prefix)
+        shared = of_prefix @ prefix.value
         context = context + shared.view(batch, n_heads, n_versions, n_asked, size).transpose(1, 2)
         return _rest(layer, context.transpose(2, 3).flatten(3), asked)
 

@@ -54,14 +54,16 @@ def selection_section(runs: Runs) -> Section:
 def _samples_table(runs: Runs, command: str, missing: str) -> Table:
     """How often each alpha is chosen over samples of the validation users."""
     frame = runs.joined(_over_samples)
-    alone = frame is not None and not runs.several
+    marked = []
+    if frame is not None and not runs.several:
+        marked = _chosen_rows(frame, chosen_alpha(runs.records[0]))
     return Table(
         "alpha_selection_bootstrap",
         "Share of 1,000 bootstrap samples of the validation users in which an alpha is chosen",
         frame,
         command,
         notes=runs.absent(_over_samples, "alpha_selection"),
-        marked=_chosen_rows(frame, chosen_alpha(runs.records[0])) if alone else (),
+        marked=marked,
         folded=runs.several,
         missing=missing,
     )

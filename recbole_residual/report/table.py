@@ -124,8 +124,9 @@ class Table:
 
 
 def _breakable(name: str) -> str:
-    """A head that may be broken before its cut-off, so that its column can be narrow."""
-    return html.escape(name).replace("@", "<wbr>@")
+    """A head of one word may be broken before its cut-off, so that its column can be narrow."""
+    text = html.escape(name)
+    return text if " " in name else text.replace("@", "<wbr>@")
 
 
 def _small(low: float, high: float) -> str:

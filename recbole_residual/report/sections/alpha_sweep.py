@@ -121,6 +121,10 @@ def _short_sweep(frame: pd.DataFrame, last: str) -> pd.DataFrame:
         f"recoveryrate@{k}": f"RecoveryRate@{k}",
         f"recoverybase@{k}": f"recoverable base@{k}",
     }
+    bases = frame[f"recoverybase@{k}"].unique()
+    if len(bases) == 1:  # as it is for one run: a column of its own would say it row after row
+        del names[f"recoverybase@{k}"]
+        names[f"recoveryrate@{k}"] += f" (of {int(bases[0]):,} sequences)"
     return renamed(frame, names)
 
 

@@ -142,9 +142,7 @@ def _work(config: ResidualConfig, job: Job) -> dict[str, Any]:
     return result
 
 
-def _work_and_report(
-    config: ResidualConfig, job: Job
-) -> tuple[dict[str, Any], Report | None]:
+def _work_and_report(config: ResidualConfig, job: Job) -> tuple[dict[str, Any], Report | None]:
     """A job, by one process or by each of several."""
     page = None
     first = processes.is_first()

@@ -20,15 +20,11 @@ import pytest
 
 from recbole_residual.command import main
 from recbole_residual.errors import ConfigError
-from recbole_residual.report import page
 from recbole_residual.report.page import report
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs
-from recbole_residual.report.saving import save_figures
-from recbole_residual.report.sections import build_sections
 from recbole_residual.report.sections.maps import maps_section
 from recbole_residual.run.folder import RunFolder
-from tests.conftest import SMALL
 
 SECTIONS = [
     "answer",
@@ -227,56 +223,6 @@ def test_the_same_numbers_give_the_same_files(whole_run: Path, tmp_path: Path) -
     assert len(files) > 2 * len(FIGURES)
     for path in files:
         assert path.read_bytes() == (whole_run / path.relative_to(tmp_path)).read_bytes()
-
-
-def test_figures_for_a_paper_are_written_when_asked(whole_run: Path, tmp_path: Path) -> None:
-    plots = [plot for plot in report(whole_run)._plots() if plot.name in ("gauges", "maps")]
-    png, pdf = (tmp_path / "figures" / f"gauges.{kind}" for kind in ("png", "pdf"))
-    assert len(save_figures(plots, tmp_path, pdf=False)) == 2
-    assert png.is_file()
-    assert not pdf.exists()
-    assert len(save_figures(plots, tmp_path, pdf=True)) == 4
-    assert pdf.read_bytes().startswith(b"%PDF")
-    save_figures(plots, tmp_path, pdf=False)
-    assert pdf.is_file()  # it is still that of the PNG
-    png.write_bytes(b"another figure")
-    save_figures(plots, tmp_path, pdf=False)
-    assert png.read_bytes() == (whole_run / "figures" / "gauges.png").read_bytes()
-    assert not pdf.exists()
-
-
-def test_a_learned_alpha_has_its_path(whole_run: Path) -> None:
-    record = RunRecord.read(whole_run)
-    assert "learned_alpha" not in report(whole_run).tables
-    path = [[0.9, 1.1], [0.7, 1.2], [0.5, 1.25]]
-    learned = replace(record, result={**record.result, "learned_alpha_path": path})
-    table = report(learned).tables["learned_alpha"]
-    assert table.to_dict("list") == {
-        "epoch": [1, 2, 3], "layer 1": [0.9, 0.7, 0.5], "layer 2": [1.1, 1.2, 1.25]
-    }  # fmt: skip
-    (axes,) = report(learned).figures["learned_alpha"].get_axes()
-    drawn = [list(line.get_ydata()) for line in axes.get_lines()[1:]]
-    assert drawn == [[0.9, 0.7, 0.5], [1.1, 1.2, 1.25]]
-    first, second = replace(record, label="a"), replace(learned, label="b")
-    both = [section for section in build_sections([first, second]) if section.name == "alpha"]
-    (plot,) = (plot for plot in both[0].plots if plot.name == "learned_alpha")
-    assert [line.get_label() for line in plot.figure.get_axes()[0].get_lines()[1:]] == [
-        "b: layer 1", "b: layer 2"
-    ]  # fmt: skip
-
-
-def test_the_command_builds_one_report(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    built = []
-    build = page.build_sections
-    monkeypatch.setattr(page, "build_sections", lambda records: built.append(1) or build(records))
-    file = tmp_path / "small.yaml"
-    file.write_text(json.dumps({**SMALL, "epochs": 1, "report": True}))
-    command = ["--model=SASRecResidual", "--dataset=ml-100k", f"--config_files={file}"]
-    assert main([*command, f"--output_dir={tmp_path / 'run'}"]) == 0
-    assert len(built) == 1
-    assert "SASRecResidual on ml-100k" in capsys.readouterr().out
 
 
 def test_the_mask_is_spoken_of_wherever_its_ratio_is(masked_run: Path) -> None:

@@ -11,6 +11,7 @@ from recbole.model.sequential_recommender import SASRec
 from recbole_residual.evaluator.earlier_ranking import position_product
 from recbole_residual.evaluator.item_product import ItemProduct, item_product
 from recbole_residual.evaluator.sasrec_states import sasrec_states
+from recbole_residual.model.architecture.stream import BRANCH_GATE, carries_stream
 from recbole_residual.model.base import ResidualMixin
 from recbole_residual.model.fast_forward import can_run_fast
 
@@ -28,6 +29,8 @@ def is_plain_sasrec(model: Any) -> bool:
         and cls.gather_indexes
         in (SequentialRecommender.gather_indexes, ResidualMixin.gather_indexes)
         and not {"full_sort_predict", "gather_indexes"} & vars(model).keys()
+        # Pre-LN and gated blocks train through the fast forward too.
+        and not any(carries_stream(part) or hasattr(part, BRANCH_GATE) for part in model.modules())
     )
 
 

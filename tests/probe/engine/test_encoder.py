@@ -70,7 +70,13 @@ def test_what_is_a_plain_sasrec() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"norm": "pre"}, {"position": "rotary"}, {"attention": "uniform"}]
+    "change",
+    [
+        {"norm": "pre"},
+        {"norm": "pre", "block": "ligr"},
+        {"position": "rotary"},
+        {"attention": "uniform"},
+    ],
 )
 def test_controls_are_other_networks(change: dict[str, str]) -> None:
     assert not is_plain_sasrec(build(SASRecResidual, **{**CONTROLS, **change}))

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
+from recbole.trainer import trainer
+
+from recbole_residual.compat import replaced
 
 
 def needs_scaler(device: torch.device) -> bool:
@@ -37,6 +41,33 @@ def half_precision(device: torch.device, enabled: bool) -> Iterator[None]:
         yield
     finally:
         _set_autocast_dtype(before)
+
+
+@contextmanager
+def clipping_unscaled(optimizer: torch.optim.Optimizer, enabled: bool) -> Iterator[None]:
+    """Inside, RecBole's Trainer clips gradients, not gradients times the scale of its scaler.
+
+    Args:
+        optimizer: that the scaler steps.
+        enabled: whether the gradients are scaled and clipped.
+    """
+    if not enabled:
+        yield
+        return
+    scalers: list[Any] = []
+    make_scaler, clip = trainer.amp.GradScaler, trainer.clip_grad_norm_
+
+    def scaler(**options: Any) -> Any:
+        scalers.append(make_scaler(**options))
+        return scalers[-1]
+
+    def clip_unscaled(*args: Any, **options: Any) -> Any:
+        scalers[-1].unscale_(optimizer)
+        return clip(*args, **options)
+
+    scaling = replaced(trainer.amp, "GradScaler", scaler)
+    with scaling, replaced(trainer, "clip_grad_norm_", clip_unscaled):
+        yield
 
 
 def autocast_dtype() -> torch.dtype:

@@ -28,7 +28,11 @@ from recbole_residual.model.objective import trains_at_all_positions
 from recbole_residual.trainer.data_parallel import DataParallelLoss
 from recbole_residual.trainer.epoch_log import FILE_ONLY, EpochLog, Validation
 from recbole_residual.trainer.evaluation import EvaluationMixin
-from recbole_residual.trainer.half_precision import half_precision, needs_scaler
+from recbole_residual.trainer.half_precision import (
+    clipping_unscaled,
+    half_precision,
+    needs_scaler,
+)
 from recbole_residual.trainer.optimizer import fused
 from recbole_residual.trainer.random_state import random_state, restore_random_state
 
@@ -160,7 +164,9 @@ class ResidualTrainerMixin(EvaluationMixin):
     def _train_epoch(self, train_data: Any, epoch_idx: int, *args: Any, **kwargs: Any) -> Any:
         self._epoch = epoch_idx
         self._log.epoch_begins(epoch_idx)
-        with half_precision(self.device, self.enable_amp):
+        clips_scaled = self.enable_scaler and bool(self.clip_grad_norm)
+        unscaled = clipping_unscaled(self.optimizer, clips_scaled)
+        with half_precision(self.device, self.enable_amp), unscaled:
             if self._parallel is None:
                 return super()._train_epoch(train_data, epoch_idx, *args, **kwargs)
             own = self._parallel.rows_of_epoch(train_data, epoch_idx)

@@ -68,6 +68,27 @@ def interrupt_after(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(ResidualTrainer, "_train_epoch", train_epoch)
 
 
+def test_gradients_are_clipped_without_the_scale_of_half_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grad_scaler = getattr(torch.amp, "GradScaler", None)
+    if grad_scaler is None:
+        pytest.skip("this torch scales on GPUs only")
+    monkeypatch.setattr(
+        torch.cuda.amp, "GradScaler", lambda enabled: grad_scaler("cpu", 2.0**12, enabled=enabled)
+    )
+    trained = []
+    for scales in (False, True):
+        settings = {"clip_grad_norm": {"max_norm": 0.1}, "learner": "sgd", "learning_rate": 1.0}
+        session, trainer = opened(tmp_path / str(scales), **settings)
+        trainer.enable_scaler = scales
+        torch.manual_seed(1)
+        trainer._train_epoch(session.train_data, 0)
+        trained.append(weights(trainer))
+    for name, weight in trained[0].items():
+        torch.testing.assert_close(trained[1][name], weight, rtol=1e-4, atol=1e-6)
+
+
 @pytest.mark.parametrize("validation", ["none", "empty"])
 def test_without_validation_the_last_weights_are_kept(
     tmp_path: Path, validation: str, caplog: pytest.LogCaptureFixture

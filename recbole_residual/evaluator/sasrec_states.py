@@ -25,7 +25,7 @@ def sasrec_states(
     """Output representations at positions counted back from the last.
 
     Args:
-        model: a model for which :func:`~recbole_residual.model.fast_forward.can_run_fast` holds,
+        model: a model for which :func:`~recbole_residual.evaluator.states.is_plain_sasrec` holds,
             in eval mode.
         item_seq: item ids, padded with 0 at the end, [B, L].
         item_seq_len: lengths, at least 1, [B].

@@ -1,9 +1,12 @@
 """Every benchmark of this folder, and one table of what they print.
 
     python benchmarks/all.py [--quick] [--data_path=DIR] [--output=FILE] [--only training peers]
+        [--processor_time]
 
-The table, in Markdown, begins with the machine, the versions and the date. A script that fails
-stands in it with its last line; the others go on.
+The table, in Markdown, begins with the machine, the versions and the date, and has one row per
+figure. A script that fails stands in it with its last line; the others go on. ``controls.py``
+measures models, not time, and is run by itself. ``--processor_time`` goes to every script that has
+it: on a machine that does other work too, figures by the clock say little.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 FIGURE = re.compile(r"^([a-z][A-Za-z0-9_@]*): (\S.*)$")
+BY_ITSELF = ("all", "controls")
 PACKAGES = ("recbole-residual", "recbole", "torch", "numpy", "pandas", "ray")
 
 
@@ -76,17 +80,24 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--data_path", help="folder of the atomic files; without it, ml-100k alone")
     parser.add_argument("--output", type=Path, default=Path("benchmarks.md"))
+    parser.add_argument("--processor_time", action="store_true")
     parser.add_argument("--only", nargs="+", help="names of scripts")
     options = parser.parse_args()
-    arguments = ["--quick"] if options.quick else []
-    if options.data_path:
-        arguments.append(f"--data_path={options.data_path}")
-    scripts = sorted(path for path in FOLDER.glob("*.py") if path.name != Path(__file__).name)
+    scripts = sorted(path for path in FOLDER.glob("*.py") if path.stem not in BY_ITSELF)
     lines = heading()
     lines += ["", "| figure | value | command |", "| --- | ---: | --- |"]
     for script in scripts:
         if options.only and script.stem not in options.only:
             continue
+        arguments = [
+            text
+            for wanted, option, text in (
+                (options.quick, "--quick", "--quick"),
+                (options.processor_time, "--processor_time", "--processor_time"),
+                (options.data_path, "--data_path", f"--data_path={options.data_path}"),
+            )
+            if wanted and f'"{option}"' in script.read_text(encoding="utf-8")
+        ]
         command, figures = run_script(script, arguments)
         lines += [f"| `{name}` | {value} | `{command}` |" for name, value in figures]
         options.output.write_text("\n".join(lines) + "\n", encoding="utf-8")

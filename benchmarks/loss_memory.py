@@ -81,7 +81,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="256 positions")
     parser.add_argument("--rows", type=int, help="positions, by default 1024")
     parser.add_argument("--items", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    parser.add_argument("--data_path", help="not used")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.worker:
@@ -89,7 +88,7 @@ def main() -> None:
         print(json.dumps(measure_here(loss, int(n_rows), int(n_items))))
         return
     n_rows = options.rows or (256 if options.quick else 1024)
-    print(f"positions: {n_rows}, width: {WIDTH}, sampled negatives: {NEGATIVES}")
+    print(f"Losses of {n_rows} positions, {WIDTH} wide, with {NEGATIVES} sampled negatives.")
     for n_items in options.items:
         for loss in LOSSES:
             if loss == "full" and 3 * 4 * n_rows * n_items > MOST_BYTES:

@@ -116,7 +116,6 @@ def draw(measured: dict[str, list[float]], path: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="one repeat")
-    parser.add_argument("--data_path", help="not used")
     parser.add_argument("--figure", type=Path, help="write the log-log figure here (svg or png)")
     options = parser.parse_args()
     sys.argv = sys.argv[:1]  # RecBole reads it too

@@ -136,15 +136,12 @@ class Ranker:
         margin = (self.margin * size).unsqueeze(1)
         own = self._own(states, items, left_out)
         asked = items > 0
-        surely = self._higher_than(states, own + margin, left_out, asked)
-        near = asked if self.largest is None else asked & (surely < self.largest)
-        uncertain = ~torch.isfinite(size)
-        rows = near.any(dim=1).nonzero().squeeze(1)
-        if len(rows):
-            some = None if left_out is None else left_out.of_selected(rows, len(items))
-            possibly = self._higher_than(states[rows], (own - margin)[rows], some, near[rows], 2)
-            # The item itself is within its own margin.
-            uncertain[rows] |= (near[rows] & (possibly != surely[rows] + 1)).any(dim=1)
+        surely, possibly = self._higher_than(states, own + margin, own - margin, left_out, asked)
+        # The item itself is within its own margin.
+        uncertain = asked & (possibly != surely + 1)
+        if self.largest is not None:
+            uncertain &= surely < self.largest
+        uncertain = uncertain.any(dim=1) | ~torch.isfinite(size)
         return CountedRanks(torch.where(asked, surely + 1, 0), uncertain)
 
     def top(self, states: torch.Tensor, k: int, left_out: LeftOut | None = None) -> Lists:
@@ -208,16 +205,19 @@ class Ranker:
     def _higher_than(
         self,
         states: torch.Tensor,
-        thresholds: torch.Tensor,
+        upper: torch.Tensor,
+        lower: torch.Tensor,
         left_out: LeftOut | None,
         asked: torch.Tensor,
-        spare: int = 0,
-    ) -> torch.Tensor:
-        """How many items score above each threshold, [N, M]; or more than ``largest + spare``.
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """How many items score above each threshold, [N, M] for both; where ``largest`` score above
+        the upper one, at least so many.
 
         Most rows have enough of them among the first items, and need not see the others.
         """
+        thresholds = torch.cat([upper, lower], dim=1)
         counts = torch.zeros(thresholds.shape, dtype=torch.int64, device=states.device)
+        surely, possibly = counts.chunk(2, dim=1)
         rows = asked.any(dim=1).nonzero().squeeze(1)
         for begin, end in self._stages:
             if not len(rows):
@@ -227,9 +227,9 @@ class Ranker:
                 hidden = left_out.of_selected(rows, len(states))
             counts[rows] += self._count_items(states[rows], thresholds[rows], hidden, begin, end)
             if self.largest is not None:
-                few = asked[rows] & (counts[rows] < self.largest + spare)
+                few = asked[rows] & (surely[rows] < self.largest)
                 rows = rows[few.any(dim=1)]
-        return counts
+        return surely, possibly
 
     def _count_items(
         self,

@@ -106,8 +106,11 @@ def draw(measured: dict[str, list[float]], path: Path) -> None:
         axis.loglog(sizes, seconds, "o", color="#1f5a8a")
         axis.loglog(sizes, [middle * size**slope for size in sizes], color="#1f5a8a", lw=1)
         axis.set_title(f"{name}: exponent {slope:.2f}", fontsize=10)
-        axis.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=8)
+        axis.set_xticks(sizes, [f"{size:,}" for size in sizes], fontsize=7)
         axis.minorticks_off()
+    every = [value for seconds in measured.values() for value in seconds]
+    powers = range(math.floor(math.log2(min(every))), math.ceil(math.log2(max(every))) + 1)
+    axes[0].set_yticks([2.0**power for power in powers], [f"{2.0**power:g}" for power in powers])
     axes[0].set_ylabel("seconds an epoch")
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)

@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 def _dispatch(options: argparse.Namespace, keys: dict[str, Any]) -> None:
     way = "resume" if options.resume else options.mode
     check_use(options, way)
-    if way == "train":
+    if way == "train" and (options.model or not options.config_files):
         refuse_early(options.model, keys)
     from recbole_residual import compat  # torch is slow to import, and --help does not need it
 

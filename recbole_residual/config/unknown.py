@@ -84,8 +84,8 @@ def refuse_early(model: str | None, typed: Mapping[str, Any]) -> None:
     What this lets pass is judged once more with the model at hand (:func:`check_keys`).
 
     Args:
-        model: its name as it was typed. Models that are not this package's may read keys that only
-            their code tells.
+        model: its name as it was typed, None where none is given anywhere. Models that are not this
+            package's may read keys that only their code tells.
         typed: keys and values as they were typed.
 
     Raises:
@@ -99,7 +99,7 @@ def refuse_early(model: str | None, typed: Mapping[str, Any]) -> None:
     """
     strict = str(typed.get("strict_config", True)).lower() != "false"
     rare = [key for key in typed if key not in KEYS]  # RecBole's files are read for these alone
-    if strict and rare and model in models_with_keys():
+    if strict and rare and (model is None or model in models_with_keys()):
         check_keys(rare, _all_keys())
 
 

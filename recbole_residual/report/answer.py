@@ -263,8 +263,9 @@ def _papers(record: RunRecord) -> str:
     for finding in reference()["findings"]:
         low, high = finding.get("low"), finding.get("high")
         ours = MEASURES[finding["measure"]](record, Runs([record]))
-        if low is not None and ours is not None and not isnan(ours):
-            fits = ours <= high if finding.get("least") else low <= ours <= high
+        if low is not None and ours is not None and ours.known:
+            value = ours.value
+            fits = value <= high if finding.get("least") else low <= value <= high
             (inside if fits else outside).append(finding["short"])
     if not inside and not outside:
         return ""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from recbole_residual.report.intervals import with_intervals
+from recbole_residual.report.measured import Measured, cell
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs, chosen_alpha, oracle_alpha, probe_frame, sweep_of
 
@@ -13,47 +15,57 @@ def test_value(record: RunRecord, key: str) -> float | None:
     return record.result.get("test_result_unrounded", {}).get(key)
 
 
-def _difference(first: float | None, second: float | None) -> float | None:
-    return None if first is None or second is None else first - second
+def _of_test(record: RunRecord, key: str) -> Measured | None:
+    value = test_value(record, key)
+    if value is None:
+        return None
+    return Measured(value, *record.intervals.get("test", {}).get(key, ()))
 
 
-def _position_spread(record: RunRecord) -> float | None:
+def _difference(first: float | None, second: float | None) -> Measured | None:
+    return None if first is None or second is None else Measured(first - second)
+
+
+def _position_spread(record: RunRecord) -> Measured | None:
     ratios = probe_frame(record, "internals")
     if ratios is None:
         return None
     if record.predicts_at_mask:
-        return float("nan")
+        return Measured(float("nan"))
     chosen = (ratios["stage"] == "res") & (ratios["layer"] == "all") & (ratios["position"] != "all")
     values = ratios.loc[chosen, "mean"]
-    return float(values.max() - values.min()) if len(values) else None
+    return Measured(float(values.max() - values.min())) if len(values) else None
 
 
-def _correlation(record: RunRecord, column: str) -> float | None:
+def _correlation(record: RunRecord, column: str) -> Measured | None:
     frame = sweep_of(record)
     if frame is None or "alpha" not in frame or column not in frame:
         return None
     alpha, values = frame["alpha"].rank(), frame[column].rank()
-    return float(alpha.corr(values)) if values.nunique() > 1 else float("nan")
+    return Measured(float(alpha.corr(values)) if values.nunique() > 1 else float("nan"))
 
 
-def _recovery(record: RunRecord) -> float | None:
+def _recovery(record: RunRecord) -> Measured | None:
     frame = sweep_of(record)
     if frame is None or "alpha" not in frame or "recoveryrate@10" not in frame:
         return None
-    near = frame["alpha"].between(0.1 - 1e-9, 0.3 + 1e-9)
-    return float(frame.loc[near, "recoveryrate@10"].max())
+    near = frame[frame["alpha"].between(0.1 - 1e-9, 0.3 + 1e-9)]
+    if not near["recoveryrate@10"].notna().any():
+        return Measured(float("nan"))
+    near = with_intervals(near, record.n_sequences("test"))
+    return cell(near, int(near["recoveryrate@10"].argmax()), "recoveryrate@10")
 
 
-def _chosen_minus_oracle(record: RunRecord) -> float | None:
+def _chosen_minus_oracle(record: RunRecord) -> Measured | None:
     chosen, frame = chosen_alpha(record), sweep_of(record)
     if chosen is None or frame is None:
         return None
     k = record.probes["alpha_selection"].about["k"]
     rate = frame.set_index("alpha")[f"recoveryrate@{k}"]
-    return float(rate[chosen] - rate[oracle_alpha(record)])
+    return Measured(float(rate[chosen] - rate[oracle_alpha(record)]))
 
 
-def _uniform_minus_learned(record: RunRecord, runs: Runs) -> float | None:
+def _uniform_minus_learned(record: RunRecord, runs: Runs) -> Measured | None:
     if record.config["model"] != "SASRecUniform":
         return None
     ignored = {"model", "attention", "output_dir", "checkpoint_dir"}
@@ -68,9 +80,9 @@ def _uniform_minus_learned(record: RunRecord, runs: Runs) -> float | None:
     return None
 
 
-MEASURES: dict[str, Callable[[RunRecord, Runs], float | None]] = {
-    "mixing_attn": lambda record, runs: test_value(record, "mixingratio_attn"),
-    "mixing_res": lambda record, runs: test_value(record, "mixingratio_res"),
+MEASURES: dict[str, Callable[[RunRecord, Runs], Measured | None]] = {
+    "mixing_attn": lambda record, runs: _of_test(record, "mixingratio_attn"),
+    "mixing_res": lambda record, runs: _of_test(record, "mixingratio_res"),
     "ln_minus_res": lambda record, runs: _difference(
         test_value(record, "mixingratio_ln"), test_value(record, "mixingratio_res")
     ),
@@ -81,4 +93,4 @@ MEASURES: dict[str, Callable[[RunRecord, Runs], float | None]] = {
     "chosen_minus_oracle": lambda record, runs: _chosen_minus_oracle(record),
     "uniform_minus_learned": _uniform_minus_learned,
 }
-"""By the name that papers.yaml gives them: the value, None if it was not run."""
+"""By the name that papers.yaml gives them: None if it was not run."""

@@ -14,8 +14,9 @@ import pandas as pd
 import yaml
 
 from recbole_residual.probe.uncertainty import N_RESAMPLES, SEED, percentile_interval
+from recbole_residual.report.measured import Measured
 from recbole_residual.study.measures import MEASURES
-from recbole_residual.study.sets import Measured, Set
+from recbole_residual.study.sets import Set
 
 HOLDS, IN_PART, DOES_NOT, NOT_MEASURED = "holds", "holds in part", "does not hold", "not measured"
 

@@ -16,7 +16,7 @@ from recbole_residual.report.figures.style import (
     legend,
     looks,
 )
-from recbole_residual.study.sets import Measured
+from recbole_residual.report.measured import Measured
 
 
 def bars(

@@ -6,27 +6,17 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import pandas as pd
 
 from recbole_residual.errors import ConfigError
 from recbole_residual.probe.uncertainty import paired_test
-from recbole_residual.report.intervals import HIGH, LOW
+from recbole_residual.report.measured import Measured, cell
 from recbole_residual.study.row import Row
-from recbole_residual.study.sets import LEARNED, UNIFORM, Measured, Set
+from recbole_residual.study.sets import LEARNED, UNIFORM, Set
 
 EPSILON = 0.05
 """Of HR@10, which may be given up where one choice of alpha is spoken of."""
 
 NOTHING = Measured(math.nan)
-
-
-def cell(frame: pd.DataFrame, row: int, name: str) -> Measured:
-    """A figure in a table, with its interval if the table has it."""
-    ends = [
-        float(frame[name + end].iloc[row]) if name + end in frame else math.nan
-        for end in (LOW, HIGH)
-    ]
-    return Measured(float(frame[name].iloc[row]), *ends)
 
 
 def metric(name: str, of: str = "test") -> Callable[[Row], Measured]:

@@ -9,34 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from recbole_residual.report.measured import Measured
 from recbole_residual.study.plan import MAIN
 from recbole_residual.study.row import Row
 
 LEARNED, UNIFORM = "SASRecResidual", "SASRecUniform"
 """The model that the papers speak of, and the same with uniform attention."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """A figure.
-
-    Attributes:
-        value: NaN if it is not defined.
-        low, high: ends of its 95 % interval, NaN if it has none.
-    """
-
-    value: float
-    low: float = math.nan
-    high: float = math.nan
-
-    @property
-    def known(self) -> bool:
-        """Whether it is defined."""
-        return not math.isnan(self.value)
-
-    def columns(self, name: str) -> dict[str, float]:
-        """As columns of a table."""
-        return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from recbole_residual.report.cell import cell_text, cell_writer
 from recbole_residual.report.intervals import ENDS, HIGH, LOW, has_interval
+from recbole_residual.report.measured import Measured
 from recbole_residual.report.papers import plain_model, reference
 from recbole_residual.study.claims import Verdict, stated
 from recbole_residual.study.measures import (
@@ -22,7 +23,7 @@ from recbole_residual.study.measures import (
     uniform_loss,
 )
 from recbole_residual.study.row import Row
-from recbole_residual.study.sets import LEARNED, UNIFORM, Measured, Set
+from recbole_residual.study.sets import LEARNED, UNIFORM, Set
 
 _STAGES = ("attn", "res", "ln", "gate")
 

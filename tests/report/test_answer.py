@@ -14,6 +14,7 @@ from scipy import stats
 
 from recbole_residual.report.answer import Quantity, _shuffles, answer, quantities
 from recbole_residual.report.comparison import compare
+from recbole_residual.report.measured import Measured
 from recbole_residual.report.neighbours import neighbouring_results
 from recbole_residual.report.page import report
 from recbole_residual.report.papers import verdict
@@ -166,9 +167,9 @@ def test_a_quantity_reads_with_its_interval() -> None:
 
 def test_outside_is_not_said_of_a_smaller_difference() -> None:
     spread = {"low": 0.0032, "high": 0.0186, "least": True}
-    assert "outside" not in verdict(spread, 0.0001)
-    assert verdict(spread, 0.02).endswith("outside")
-    assert verdict({"low": 0.12, "high": 0.4}, 0.01).endswith("outside")
+    assert "outside" not in verdict(spread, Measured(0.0001))
+    assert verdict(spread, Measured(0.02)).endswith("outside")
+    assert verdict({"low": 0.12, "high": 0.4}, Measured(0.01)).endswith("outside")
 
 
 def test_runs_beside_it_are_those_on_its_dataset(tmp_path: Path) -> None:

@@ -181,6 +181,31 @@ def test_a_dollar_is_a_dollar() -> None:
     rendered(axes.figure, "png")  # mathtext would refuse the second
 
 
+def test_colours_of_maps_are_named_in_plain_numbers() -> None:
+    """A scale of less than two decades is the one that matplotlib names between its decades too."""
+    places = [(query, key) for query in range(4) for key in range(query, 4)]
+    maps = pd.DataFrame(
+        {
+            "layer": "1",
+            "query": [query for query, _ in places],
+            "key": [key for _, key in places],
+            "contribution": np.geomspace(0.2, 7, len(places)),
+            "attention": 0.5,
+        }
+    )
+    figure = heatmaps(maps, "item")
+    rendered(figure, "png")
+    named = [
+        label.get_text()
+        for axes in figure.get_axes()
+        if axes.get_label() == "<colorbar>"
+        for minor in (False, True)
+        for label in axes.get_yticklabels(minor=minor)
+    ]
+    assert {"0.5", "1", "2", "5"} <= set(named)
+    assert all(float(label) >= 0 for label in named if label)
+
+
 def fonts_of(figure: Any) -> list[str]:
     (axes, *_) = figure.get_axes()
     return axes.get_yticklabels()[0].get_fontfamily()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from recbole_residual.probe.uncertainty import wilson
 from recbole_residual.report.measures import MEASURES
 from recbole_residual.report.papers import reference
 from recbole_residual.report.record import RunRecord
@@ -47,15 +48,19 @@ def test_findings_are_computed_from_the_run(whole_run: Path) -> None:
     test = json.loads((whole_run / "result.json").read_text())["test_result_unrounded"]
     attn = test["mixingratio_attn"]
     within = "within" if 0.72 <= attn <= 0.96 else "outside"
-    assert ours["mixing_attn"] == f"{attn:.4f}, {within}"
+    low, high = record.intervals["test"]["mixingratio_attn"]
+    assert ours["mixing_attn"] == f"{attn:.4f} ({low:.3f} to {high:.3f}), {within}"
     assert ours["ln_minus_res"] == f"{test['mixingratio_ln'] - test['mixingratio_res']:.4f}"
     ratios = record.table("internals").set_index(["layer", "stage", "position"])["mean"]
     last = [ratios["all", "res", position] for position in ("last", "last-1", "last-2")]
     assert ours["position_spread"].startswith(f"{max(last) - min(last):.4f}, ")
     assert ours["alpha_mixing"] == "-1.0000"
     sweep = record.table("alpha_sweep")
-    near = sweep[sweep["alpha"].isin([0.1, 0.2, 0.3])]["recoveryrate@10"].max()
-    assert ours["recovery"] == ("n/a" if near != near else f"{near:.4f}")
+    near = sweep[sweep["alpha"].isin([0.1, 0.2, 0.3])]
+    rate, base = near["recoveryrate@10"].max(), near["recoverybase@10"].max()
+    low, high = wilson(rate * base, base)
+    expected = f"{rate:.4f} ({low:.3f} to {high:.3f})" if base else "n/a"
+    assert ours["recovery"] == expected
     assert ours["uniform_minus_learned"] == "not run"
 
 

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import LogNorm, Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 from recbole_residual.report.figures.style import STYLE
 
@@ -76,9 +76,12 @@ def _draw_row(row: Any, maps: pd.DataFrame, layers: list[str], value: str) -> No
     row[0].set_ylabel("position")
     row[-1].set_label("<colorbar>")
     # Numbers of a logarithmic scale are otherwise formulas, which are not set here.
-    row[-1].figure.colorbar(
+    bar = row[-1].figure.colorbar(
         drawn, cax=row[-1], format=FuncFormatter(lambda number, _: f"{number:g}")
     )
+    if isinstance(scale, LogNorm):
+        bar.locator = LogLocator(subs=(1.0, 2.0, 5.0))
+        bar.minorticks_off()
 
 
 def _map_scale(values: np.ndarray, logarithmic: bool) -> Any:

@@ -18,10 +18,10 @@ def reliance_section(runs: Runs) -> Section:
             "run": "run",
             "condition": "condition",
             "hrli@1": "HRLI@1",
-            "hrli@1_change": "change of HRLI@1",
+            "hrli@1_change": "relative change of HRLI@1",
             f"hit@{k}": f"HR@{k}",
             f"ndcg@{k}": f"NDCG@{k}",
-            f"ndcg@{k}_change": f"change of NDCG@{k}",
+            f"ndcg@{k}_change": f"relative change of NDCG@{k}",
             **MIXING,
             "mixingratio_res_last": f"mixing res, {runs.last} position",
         }

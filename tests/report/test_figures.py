@@ -145,7 +145,11 @@ def test_all_axes_have_names(
                 if axes.get_label() == "<colorbar>":
                     continue
                 where = (name, axes.get_title())
-                assert axes.get_xlabel() or name in ("mixing_by_stage", "shuffle_bars"), where
+                assert axes.get_xlabel() or name in (
+                    "influence",
+                    "mixing_by_stage",
+                    "shuffle_bars",
+                ), where
                 assert axes.get_ylabel() or axes.images or name == "gauges", where
     assert drawn > 12
 
@@ -161,6 +165,13 @@ def test_bars_of_one_run_are_the_tables(whole_run: Path) -> None:
     np.testing.assert_allclose(
         [bar.get_height() for bar in axes.patches], page.tables["internals_ranks"]["share"]
     )
+    (axes,) = page.figures["influence"].get_axes()
+    modules = page.tables["influence_modules"]
+    np.testing.assert_allclose(
+        [bar.get_height() for bar in axes.patches],
+        [*modules["last_item_share"], *modules["accuracy_share"]],
+    )
+    assert "layer 2, feed_forward" in [tick.get_text() for tick in axes.get_xticklabels()]
     (axes,) = page.figures["mixing_by_stage"].get_axes()
     ratios = page.tables["internals"]
     everywhere = ratios[ratios["position"] == "all"]

@@ -40,12 +40,14 @@ SECTIONS = [
     "reliance",
     "reliance-curve",
     "faithfulness",
+    "influence",
     "papers",
     "configuration",
 ]
 FIGURES = {
     "faithfulness_curves",
     "gauges",
+    "influence",
     "reliance_curve",
     "alpha_curves",
     "hrli_accuracy",
@@ -258,7 +260,7 @@ def test_a_run_that_never_trained_has_no_report(
 
 
 def test_reports_are_short_in_a_list(whole_run: Path) -> None:
-    assert repr(report(whole_run)).startswith("<Report on SASRecResidual on ml-100k: 15 sections")
+    assert repr(report(whole_run)).startswith("<Report on SASRecResidual on ml-100k: 16 sections")
     assert "<table " in report(whole_run)._repr_html_()
     assert "<script>" not in report(whole_run)._repr_html_()
 

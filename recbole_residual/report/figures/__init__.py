@@ -9,6 +9,7 @@ from recbole_residual.report.figures.alpha import (
     learned_alphas,
 )
 from recbole_residual.report.figures.bars import (
+    influence_bars,
     position_bars,
     rank_distribution,
     ratios_by_stage,
@@ -25,6 +26,7 @@ __all__ = [
     "deletion_and_insertion",
     "heatmaps",
     "hrli_against_accuracy",
+    "influence_bars",
     "learned_alphas",
     "outcome_against_epsilon",
     "position_bars",

@@ -127,6 +127,38 @@ def rank_distribution(ranks: Series) -> Figure:
         return figure
 
 
+def influence_bars(modules: Series) -> Figure:
+    """In which modules the influence sits: on the last item, for one run on the target too.
+
+    Args:
+        modules: the table ``influence_modules`` of the probe ``influence``.
+    """
+    shares: dict[str, pd.Series] = {}
+    for label, table in modules.items():
+        last = table["module"].str.rpartition(".")[2]
+        layer = table["layer"].map(lambda layer: f"layer {layer}, " if layer else "")
+        named = table.set_index(layer + last)
+        if len(modules) > 1:
+            shares[label] = named["last_item_share"]
+        else:
+            shares = {"on the last item": named["last_item_share"]}
+            shares["on the target"] = named["accuracy_share"]
+    frame = pd.DataFrame(shares)
+    names = list(dict.fromkeys(name for share in shares.values() for name in share.index))
+    margins = Margins(bottom=0.25 + 0.042 * max(map(len, names)))
+    with figure_with(width=5.4, height=2.4 + margins.bottom, margins=margins, texts=modules) as (
+        figure,
+        (axes,),
+    ):
+        frame = frame.reindex(names)
+        _grouped_bars(axes, {str(label): list(frame[label]) for label in frame})
+        axes.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
+        axes.set_ylabel("share of the influence")
+        axes.set_ylim(bottom=0)
+        legend(axes, figure)
+        return figure
+
+
 def position_bars(
     panels: Mapping[str, Sequence[float]],
     names: Sequence[str],

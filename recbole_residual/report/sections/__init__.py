@@ -13,6 +13,7 @@ from recbole_residual.report.sections.answer import answer_section
 from recbole_residual.report.sections.configuration import configuration_section
 from recbole_residual.report.sections.dataset import dataset_section
 from recbole_residual.report.sections.faithfulness import faithfulness_section
+from recbole_residual.report.sections.influence import influence_section
 from recbole_residual.report.sections.last_item import last_item_section
 from recbole_residual.report.sections.maps import maps_section
 from recbole_residual.report.sections.mixing import mixing_section
@@ -37,6 +38,7 @@ SECTIONS = (
     reliance_section,
     reliance_curve_section,
     faithfulness_section,
+    influence_section,
     papers_section,
     configuration_section,
 )

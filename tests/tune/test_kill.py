@@ -60,7 +60,7 @@ class Command:
 
     def wait(self) -> tuple[int, str]:
         """Exit code and output."""
-        return self._process.wait(timeout=240), self._log.read_text()
+        return self._process.wait(timeout=600), self._log.read_text()
 
 
 def test_interrupted_killed_and_without_its_raylet_it_ends_with_the_same_table(

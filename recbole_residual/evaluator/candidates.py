@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from recbole.data.interaction import Interaction, cat_interactions
 
-from recbole_residual.evaluator.counting import CountedRanks, Lists, Ranker
+from recbole_residual.evaluator.counting import CountedRanks, Lists, Ranker, ranks_between
 from recbole_residual.evaluator.item_product import NotCountableError
 
 
@@ -102,11 +102,10 @@ def count_among(
     margin, own = (ranker.margin * size).unsqueeze(1), scores[:, :1]
     surely = ((scores > own + margin) & counted).sum(dim=1)
     possibly = ((scores > own - margin) & counted).sum(dim=1)
-    near = possibly != surely + 1  # the target itself is within its own margin
-    if ranker.largest is not None:
-        near &= surely < ranker.largest
-    ranks = torch.where(asked, surely + 1, 0).unsqueeze(1)
-    return CountedRanks(ranks, asked & near | ~torch.isfinite(size))
+    # The target itself is within its own margin. Of a state that is not finite nothing is known.
+    possibly = torch.where(torch.isfinite(size), possibly - 1, scores.shape[1])
+    surely, possibly, asked = (part.unsqueeze(1) for part in (surely, possibly, asked))
+    return ranks_between(surely, possibly, asked, ranker.largest)
 
 
 def top_among(

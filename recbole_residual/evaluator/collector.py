@@ -159,7 +159,7 @@ class ResidualCollector(Collector):
             n_back=dict(self._input_columns),
             positions=self._ranks_positions,
             ratios=self._ratios,
-            largest=max(self.topk),
+            ks=self.topk,
         )
 
     def collect_rows(self, values: Mapping[str, torch.Tensor], pool: Pool) -> None:

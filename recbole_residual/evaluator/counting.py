@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,8 +14,8 @@ _ROWS, _ITEMS = 256, 2048
 """Block of scores that a CPU keeps in its cache."""
 _GATHERED = 2**18
 """Numbers of item vectors that are gathered at once."""
-_STAGES = (1024, 4096)
-"""Items after which rows drop out whose rank is known to be above the largest."""
+_HEADS = (256, 1024)
+"""Items that are counted first: most rows have enough higher ones among them."""
 _SCORES_ELSEWHERE = 2**26
 """Scores held at once on another device."""
 
@@ -30,12 +30,31 @@ class CountedRanks:
     Attributes:
         ranks: 1 + the number of items with a surely higher score; 0 where no item was asked for,
             [N, M].
-        uncertain: rows in which another item's score is so near to that of an item asked for that
-            rounding decides between them, [N].
+        lowest: the rank if every score that is so near that rounding decides were higher. Above
+            the largest rank that is wanted it is ``ranks``, [N, M].
     """
 
     ranks: torch.Tensor
-    uncertain: torch.Tensor
+    lowest: torch.Tensor
+
+    @property
+    def uncertain(self) -> torch.Tensor:
+        """Rows with a rank that rounding decides about, [N]."""
+        return (self.lowest != self.ranks).any(dim=1)
+
+    @property
+    def first(self) -> CountedRanks:
+        """Those of the first item of each row, [N, 1]."""
+        return CountedRanks(self.ranks[:, :1], self.lowest[:, :1])
+
+    def uncertain_hits(self, topk: Sequence[int]) -> torch.Tensor:
+        """Rows with an item of which rounding decides whether it is among the first k, [N].
+
+        Args:
+            topk: every k.
+        """
+        ends = torch.tensor(topk, device=self.ranks.device).view(-1, 1, 1)
+        return ((self.ranks <= ends) & (self.lowest > ends)).any(dim=0).any(dim=1)
 
 
 @dataclass(frozen=True)
@@ -78,6 +97,36 @@ class LeftOut:
         order = torch.argsort(row, stable=True)
         return LeftOut(row[order], item[order])
 
+    def of_items(self, items: torch.Tensor, n_items: int) -> LeftOut:
+        """Those of some items, different ones, which are then counted from 1.
+
+        Args:
+            items: item ids.
+            n_items: number of items, padding counted.
+        """
+        place = torch.zeros(n_items, dtype=torch.int64, device=items.device)
+        place[items] = torch.arange(1, len(items) + 1, device=items.device)
+        item = place[self.item]
+        return LeftOut(self.row[item > 0], item[item > 0])
+
+
+def ranks_between(
+    surely: torch.Tensor, possibly: torch.Tensor, asked: torch.Tensor, largest: int | None
+) -> CountedRanks:
+    """Ranks from numbers of higher scores.
+
+    Args:
+        surely: how many other items score higher whatever rounding does, [N, M].
+        possibly: how many may, [N, M].
+        asked: where a rank is wanted, [N, M].
+        largest: see :class:`Ranker`.
+    """
+    ranks = torch.where(asked, surely + 1, 0)
+    lowest = torch.where(asked, possibly + 1, 0)
+    if largest is not None:
+        lowest = torch.where(ranks > largest, ranks, lowest)
+    return CountedRanks(ranks, lowest)
+
 
 class Ranker:
     """Counts, for given states, the items of the catalogue that score higher.
@@ -111,8 +160,6 @@ class Ranker:
         else:
             self._rows = max(1, min(4096, _SCORES_ELSEWHERE // n_items))
             self._width = min(n_items, _SCORES_ELSEWHERE // self._rows)
-        cuts = [cut for cut in _STAGES if cut < n_items]
-        self._stages = list(zip([0, *cuts], [*cuts, n_items]))
         self._scores = items.new_empty(0)
         self._higher = items.new_empty(0, dtype=torch.float32)
 
@@ -137,12 +184,10 @@ class Ranker:
         own = self._own(states, items, left_out)
         asked = items > 0
         surely, possibly = self._higher_than(states, own + margin, own - margin, left_out, asked)
-        # The item itself is within its own margin.
-        uncertain = asked & (possibly != surely + 1)
-        if self.largest is not None:
-            uncertain &= surely < self.largest
-        uncertain = uncertain.any(dim=1) | ~torch.isfinite(size)
-        return CountedRanks(torch.where(asked, surely + 1, 0), uncertain)
+        # The item itself is within its own margin. Of a state that is not finite nothing is known.
+        finite = torch.isfinite(size).unsqueeze(1)
+        possibly = torch.where(finite, possibly - 1, len(self._items))
+        return ranks_between(surely, possibly, asked, self.largest)
 
     def top(self, states: torch.Tensor, k: int, left_out: LeftOut | None = None) -> Lists:
         """The k items with the highest scores.
@@ -154,7 +199,7 @@ class Ranker:
         """
         n_kept = min(k + 1, len(self._items))
         found, values = [], []
-        for _, tiles in self._blocks(states, left_out, 0, len(self._items)):
+        for _, tiles in self._blocks(states, left_out):
             best = best_items = None
             for begin, scores in tiles:
                 top, at = scores.topk(min(n_kept, scores.shape[1]), dim=1)
@@ -213,33 +258,60 @@ class Ranker:
         """How many items score above each threshold, [N, M] for both; where ``largest`` score above
         the upper one, at least so many.
 
-        Most rows have enough of them among the first items, and need not see the others.
+        Most rows have enough of them among the items that score high on average, and need not see
+        the others.
         """
-        thresholds = torch.cat([upper, lower], dim=1)
+        thresholds = torch.stack([upper, lower], dim=2)
         counts = torch.zeros(thresholds.shape, dtype=torch.int64, device=states.device)
-        surely, possibly = counts.chunk(2, dim=1)
-        rows = asked.any(dim=1).nonzero().squeeze(1)
-        for begin, end in self._stages:
-            if not len(rows):
-                break
-            hidden = left_out
-            if left_out is not None and len(rows) < len(states):
-                hidden = left_out.of_selected(rows, len(states))
-            counts[rows] += self._count_items(states[rows], thresholds[rows], hidden, begin, end)
-            if self.largest is not None:
-                few = asked[rows] & (surely[rows] < self.largest)
-                rows = rows[few.any(dim=1)]
-        return surely, possibly
+        if self.largest is None:
+            rows = asked.any(dim=1).nonzero().squeeze(1)
+            counts[rows] = self._count_rows(states, thresholds, left_out, rows)
+            return counts[..., 0], counts[..., 1]
+        for head in self._heads(states):
+            rows = (asked & (counts[..., 0] < self.largest)).any(dim=1).nonzero().squeeze(1)
+            counts[rows] = self._count_rows(states, thresholds, left_out, rows, head)
+        for column, own in enumerate(asked.unbind(1)):
+            rows = (own & (counts[:, column, 0] < self.largest)).nonzero().squeeze(1)
+            of_column = thresholds[:, column : column + 1]
+            counts[rows, column] = self._count_rows(states, of_column, left_out, rows).squeeze(1)
+        return counts[..., 0], counts[..., 1]
 
-    def _count_items(
+    def _heads(self, states: torch.Tensor) -> list[torch.Tensor]:
+        """Items with the highest average score, some, then more."""
+        sizes = [size for size in _HEADS if size < len(self._items)]
+        if not sizes:
+            return []
+        average = torch.mv(self._items, states.mean(dim=0))
+        if self._bias is not None:
+            average += self._bias
+        order = average.topk(sizes[-1]).indices + 1
+        return [order[:size] for size in sizes]
+
+    def _count_rows(
         self,
         states: torch.Tensor,
         thresholds: torch.Tensor,
         left_out: LeftOut | None,
-        begin: int,
-        end: int,
+        rows: torch.Tensor,
+        head: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """How many of the items from ``begin`` to ``end`` score above each threshold, [N, M]."""
+        """How many items, of the whole catalogue or of ``head``, score above each threshold of some
+        rows, [R, M, 2]."""
+        if left_out is not None and len(rows) < len(states):
+            left_out = left_out.of_selected(rows, len(states))
+        ranker = self
+        if head is not None:
+            items = torch.nn.functional.pad(head, (1, 0))  # padding comes first
+            bias = None if self._all_bias is None else self._all_bias[items]
+            ranker = Ranker(self._all[items], bias, phases=self._phases)
+            left_out = None if left_out is None else left_out.of_items(head, len(self._all))
+        counts = ranker._count_items(states[rows], thresholds[rows].flatten(1), left_out)
+        return counts.view(len(rows), thresholds.shape[1], 2)
+
+    def _count_items(
+        self, states: torch.Tensor, thresholds: torch.Tensor, left_out: LeftOut | None
+    ) -> torch.Tensor:
+        """How many of the items score above each threshold, [N, M]."""
         counts = torch.zeros(thresholds.shape, dtype=torch.float64, device=states.device)
         if self._higher.shape[0] == 0:
             # Written as float32, the comparison sums many times faster than as bool, and it counts
@@ -247,7 +319,7 @@ class Ranker:
             self._higher = torch.empty(
                 self._rows, self._width, dtype=torch.float32, device=states.device
             )
-        for part, tiles in self._blocks(states, left_out, begin, end):
+        for part, tiles in self._blocks(states, left_out):
             for _, scores in tiles:
                 higher = self._higher[: scores.shape[0], : scores.shape[1]]
                 for column in range(thresholds.shape[1]):
@@ -256,7 +328,7 @@ class Ranker:
         return counts.long()
 
     def _blocks(
-        self, states: torch.Tensor, left_out: LeftOut | None, begin: int, end: int
+        self, states: torch.Tensor, left_out: LeftOut | None
     ) -> Iterator[tuple[slice, Iterator[tuple[int, torch.Tensor]]]]:
         """Rows, and for each block of rows its scores, some items at a time."""
         if self._scores.shape[0] == 0:
@@ -264,18 +336,19 @@ class Ranker:
         for start in range(0, len(states), self._rows):
             part = slice(start, min(start + self._rows, len(states)))
             hidden = None if left_out is None else left_out.of_rows(part.start, part.stop)
-            yield part, self._tiles(states[part], hidden, range(begin, end, self._width), end)
+            yield part, self._tiles(states[part], hidden)
 
     def _tiles(
-        self, states: torch.Tensor, left_out: LeftOut | None, begins: range, end: int
+        self, states: torch.Tensor, left_out: LeftOut | None
     ) -> Iterator[tuple[int, torch.Tensor]]:
+        begins = range(0, len(self._items), self._width)
         if left_out is not None:
             order = torch.argsort(left_out.item)
             hidden_row, hidden_item = left_out.row[order], left_out.item[order] - 1
-            bounds = torch.tensor([*begins, end], device=hidden_item.device)
+            bounds = torch.tensor([*begins, len(self._items)], device=hidden_item.device)
             cuts = torch.searchsorted(hidden_item, bounds).tolist()
         for number, begin in enumerate(begins):
-            items = self._items[begin : min(begin + self._width, end)]
+            items = self._items[begin : begin + self._width]
             scores = self._scores[: len(states), : len(items)]
             start = time.perf_counter()
             torch.mm(states, items.t(), out=scores)

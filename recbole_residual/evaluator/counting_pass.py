@@ -68,8 +68,8 @@ class CountingPass:
         with self.phases.of("forward"):
             read = self._reader.read(pool, items, n_positions)
         counted = self._count(pool, read.product, items)
-        self._own_values(values, counted, items)
-        unsure = counted.uncertain
+        self._own_values(values, counted)
+        unsure = counted.first.uncertain | counted.uncertain_hits(self._wanted.ks)
         if self._wanted.lists:
             lists = self._lists(pool, read.product)
             values["rec.items"] = lists[0]
@@ -111,12 +111,11 @@ class CountingPass:
     def _count(
         self, pool: Pool, parts: list[tuple[torch.Tensor, ItemProduct]], items: torch.Tensor
     ) -> CountedRanks:
-        ranks = torch.empty_like(items)
-        uncertain = torch.empty(len(pool), dtype=torch.bool, device=items.device)
+        ranks, lowest = torch.empty_like(items), torch.empty_like(items)
         for rows, states, ranker in self._groups(parts):
             counted = self._ranked(ranker, states[0], items[rows], pool, rows)
-            ranks[rows], uncertain[rows] = counted.ranks, counted.uncertain
-        return CountedRanks(ranks, uncertain)
+            ranks[rows], lowest[rows] = counted.ranks, counted.lowest
+        return CountedRanks(ranks, lowest)
 
     def _lists(
         self, pool: Pool, parts: list[tuple[torch.Tensor, ItemProduct]]
@@ -153,9 +152,7 @@ class CountingPass:
 
     # By the collector's names --------------------------------------------------------------------
 
-    def _own_values(
-        self, values: dict[str, torch.Tensor], counted: CountedRanks, items: torch.Tensor
-    ) -> None:
+    def _own_values(self, values: dict[str, torch.Tensor], counted: CountedRanks) -> None:
         for column, name in enumerate(self._wanted.n_back, start=1):
             values[name] = counted.ranks[:, column]
         if self._wanted.positions:
@@ -224,7 +221,7 @@ class CountingPass:
                 target = pool.target[rows] * reached[rows, column]
                 counted = self._ranked(ranker, states[column], target.unsqueeze(1), pool, rows)
                 ranks[rows, column] = counted.ranks[:, 0]
-                unsure[rows] |= counted.uncertain & reached[rows, column]
+                unsure[rows] |= counted.uncertain_hits(self._wanted.ks)
         with self.phases.of("plain"), self._reader.paused(), unscaled(self._model):
             rows = unsure.nonzero().squeeze(1)
             for part, read in plain_position_scores(self._model, pool, rows, OFFSETS):

@@ -14,7 +14,7 @@ class Wanted:
         n_back: input items to rank, counted back from the last, by the name of their ranks.
         positions: the target's rank at earlier positions.
         ratios: mixing ratios.
-        largest: the largest k.
+        ks: every k. Of input items and of positions a metric asks only whether the rank is above.
     """
 
     topk: bool
@@ -23,7 +23,12 @@ class Wanted:
     n_back: dict[str, int]
     positions: bool
     ratios: bool
-    largest: int
+    ks: list[int]
+
+    @property
+    def largest(self) -> int:
+        """The largest k."""
+        return max(self.ks)
 
     @property
     def ours(self) -> bool:

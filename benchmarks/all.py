@@ -23,7 +23,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
 FIGURE = re.compile(r"^([a-z][A-Za-z0-9_@]*): (\S.*)$")
-BY_ITSELF = ("all", "controls")
+BY_ITSELF = ("all", "controls", "device")
 PACKAGES = ("recbole-residual", "recbole", "torch", "numpy", "pandas", "ray")
 
 

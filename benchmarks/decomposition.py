@@ -24,7 +24,6 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -37,6 +36,7 @@ from recbole.data.interaction import Interaction
 from recbole.model.layers import TransformerEncoder
 from recbole.model.sequential_recommender import SASRec
 
+from benchmarks.device import DEVICE, now
 from recbole_residual.decomposition import RatioStatistics, observe
 from recbole_residual.decomposition.blocks import tapped
 from recbole_residual.decomposition.maps import contribution_map
@@ -78,7 +78,8 @@ def evaluation_pass(
     batches, n_items = test_batches(data_path, length, n_users)
     torch.manual_seed(0)
     config = tiny_config(MAX_ITEM_LIST_LENGTH=length, initializer_range=0.02, **SASREC)
-    model = SASRec(config, TinyDataset(n_items)).eval()
+    model = SASRec(config, TinyDataset(n_items)).eval().to(DEVICE)
+    batches = [batch.to(DEVICE) for batch in batches]
 
     @torch.no_grad()
     def plain() -> None:
@@ -101,12 +102,12 @@ def medians(sides: dict[str, Callable[[], Any]], repeats: int) -> dict[str, floa
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for repeat in range(repeats + 1):
         for name, run in sides.items():
-            runs, start = 0, time.perf_counter()
-            while not runs or time.perf_counter() - start < TURN_SECONDS:
+            runs, start = 0, now()
+            while not runs or now() - start < TURN_SECONDS:
                 run()
                 runs += 1
             if repeat:
-                seconds[name].append((time.perf_counter() - start) / runs)
+                seconds[name].append((now() - start) / runs)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
@@ -114,11 +115,11 @@ def medians(sides: dict[str, Callable[[], Any]], repeats: int) -> dict[str, floa
 def one_state(length: int) -> AttentionState:
     """What a forward leaves in one attention block, batch 64."""
     torch.manual_seed(0)
-    encoder = TransformerEncoder(1, 2, 64, 256).eval()
-    causal = torch.triu(torch.full((length, length), -10000.0), diagonal=1)
+    encoder = TransformerEncoder(1, 2, 64, 256).eval().to(DEVICE)
+    causal = torch.full((length, length), -10000.0, device=DEVICE).triu(diagonal=1)
     states: list[AttentionState] = []
     with tapped(encoder, model_layers(encoder), lambda index, state: states.append(state)):
-        encoder(torch.randn(64, length, 64), causal.expand(64, 1, -1, -1))
+        encoder(torch.randn(64, length, 64, device=DEVICE), causal.expand(64, 1, -1, -1))
     return states[0]
 
 

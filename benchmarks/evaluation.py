@@ -40,6 +40,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import numpy as np
 import torch
 
+from benchmarks.device import DEVICE, HAS_GPU, now
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import create_dataset, data_preparation
 from recbole_residual.model.registry import get_model
@@ -81,7 +82,7 @@ def measure(name: str, options: argparse.Namespace, folder: str) -> None:
     settings = _settings(name, options, folder)
     config = ResidualConfig("SASRecResidual", name, None, settings)
     train, valid, _ = data_preparation(config, create_dataset(config))
-    model = get_model("SASRecResidual")(config, train.dataset)
+    model = get_model("SASRecResidual")(config, train.dataset).to(DEVICE)
     own = ResidualTrainer(config, model)
     # the rank of an input item is one in the whole catalogue
     more = OWN_METRICS if options.mode == "full" else OWN_METRICS[2:]
@@ -128,7 +129,7 @@ def _settings(name: str, options: argparse.Namespace, folder: str) -> dict[str, 
         "valid_metric": "NDCG@10",
         "metric_decimal_place": 12,
         "show_progress": False,
-        "use_gpu": False,
+        "use_gpu": HAS_GPU,
         "checkpoint_dir": folder,
     }
     if options.data_path and name != "ml-100k":
@@ -192,7 +193,7 @@ class RecBoleSide:
 
 def seconds_of(run: Callable[[], Any], options: argparse.Namespace) -> tuple[float, Any]:
     """Seconds of a call, and its result."""
-    clock = time.process_time if options.processor_time else time.perf_counter
+    clock = time.process_time if options.processor_time else now
     # RecBole draws the sampled items from it
     np.random.seed(2020)  # noqa: NPY002
     begin = clock()

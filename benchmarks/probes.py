@@ -21,7 +21,6 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -29,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 
+from benchmarks.device import now
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.probe import faithfulness, sweep_alpha
 from recbole_residual.run.session import build_session
@@ -100,10 +100,10 @@ def median(run: Callable[[], Any], repeats: int) -> float:
     """Median seconds of a call, after one that is not counted."""
     seconds = []
     for repeat in range(repeats + 1):
-        start = time.perf_counter()
+        start = now()
         run()
         if repeat:
-            seconds.append(time.perf_counter() - start)
+            seconds.append(now() - start)
     return statistics.median(seconds)
 
 

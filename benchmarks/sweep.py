@@ -25,7 +25,6 @@ import argparse
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Callable
 
@@ -34,6 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import torch
 from recbole.trainer import Trainer
 
+from benchmarks.device import now
 from recbole_residual.compat import tensorboard_under
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.model.residual import scale_residual
@@ -120,10 +120,10 @@ def in_turn(sides: dict[str, Callable[[], Any]], repeats: int) -> dict[str, floa
     seconds: dict[str, list[float]] = {side: [] for side in sides}
     for repeat in range(repeats + 1):
         for side, run in sides.items():
-            start = time.perf_counter()
+            start = now()
             run()
             if repeat:
-                seconds[side].append(time.perf_counter() - start)
+                seconds[side].append(now() - start)
     return {side: statistics.median(values) for side, values in seconds.items()}
 
 

@@ -43,6 +43,7 @@ from recbole.trainer import Trainer
 from recbole.utils import init_seed
 from torch.utils.flop_counter import FlopCounterMode
 
+from benchmarks.device import DEVICE, HAS_GPU, now
 from recbole_residual.compat import tensorboard_under
 from recbole_residual.config.residual_config import ResidualConfig
 from recbole_residual.data import create_dataset, data_preparation
@@ -62,7 +63,7 @@ def settings(options: argparse.Namespace, folder: str, **more: Any) -> dict[str,
     values = {
         "checkpoint_dir": folder,
         "load_col": {"inter": ["user_id", "item_id", "timestamp"]},
-        "use_gpu": False,
+        "use_gpu": HAS_GPU,
         "show_progress": False,
         "train_neg_sample_args": None,
         "metrics": ["NDCG"],
@@ -90,7 +91,7 @@ class RecBoleSide:
             config, recbole.data.create_dataset(config)
         )
         with tensorboard_under(folder):
-            self.trainer = Trainer(config, SASRec(config, self.train.dataset))
+            self.trainer = Trainer(config, SASRec(config, self.train.dataset).to(DEVICE))
 
     def seconds_per_epoch(self, batches: int | None) -> float:
         """Time ``batches`` batches and scale, or the whole epoch.
@@ -132,7 +133,7 @@ class OurSide:
         )
         self.config = config
         self.train, self.valid, _ = data_preparation(config, create_dataset(config))
-        self.model = model_class(config, self.train.dataset)
+        self.model = model_class(config, self.train.dataset).to(DEVICE)
         self.trainer = ResidualTrainer(config, self.model)
 
     def seconds_per_epoch(self) -> float:
@@ -154,9 +155,9 @@ class HandWrittenSide:
         loader, sequences = ours.train, ours.train.dataset.sequences
         starts, lengths = loader._windows.cut(loader._windows.room * 0)
         width = sequences.max_length
-        self.items = sequences.span("item_id", starts, lengths, width)
-        self.targets = sequences.span("item_id", starts + 1, lengths, width)
-        self.network = _AllPositions(ours.config, ours.train.dataset)
+        self.items = sequences.span("item_id", starts, lengths, width).to(DEVICE)
+        self.targets = sequences.span("item_id", starts + 1, lengths, width).to(DEVICE)
+        self.network = _AllPositions(ours.config, ours.train.dataset).to(DEVICE)
         self.optimizer = torch.optim.Adam(self.network.parameters(), lr=1e-3)
 
     def seconds_per_epoch(self) -> float:
@@ -188,7 +189,7 @@ def _recbole_yaml() -> Path:
     return Path(recbole.__path__[0]) / "properties" / "model" / "SASRec.yaml"
 
 
-clock = time.perf_counter
+clock = now
 
 
 def timed(run: Callable[[], Any]) -> float:
@@ -198,7 +199,7 @@ def timed(run: Callable[[], Any]) -> float:
 
 
 def matmul_flops_per_second(size: int = 2048) -> float:
-    left, right = torch.randn(size, size), torch.randn(size, size)
+    left, right = torch.randn(2, size, size, device=DEVICE)
     return 2 * size**3 / min(timed(lambda: left @ right) for _ in range(3))
 
 

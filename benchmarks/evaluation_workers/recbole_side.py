@@ -31,7 +31,7 @@ def main() -> None:
     with contextlib.redirect_stdout(sys.stderr):
         config = Config("SASRec", settings["dataset"], config_dict=settings["config"])
         train, valid, _ = data_preparation(config, create_dataset(config))
-        model = SASRec(config, train.dataset)
+        model = SASRec(config, train.dataset).to(config["device"])
         model.load_state_dict(torch.load(settings["weights"]))
         trainer = Trainer(config, model)
         trainer.eval_collector.data_collect(train)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import gc
 import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +16,13 @@ import pytest
 import torch
 import yaml
 
+from recbole_residual.data.dataset import SequenceDataset
 from recbole_residual.diagnose.full_run import resume, run
 from recbole_residual.errors import CheckpointError, ConfigError
+from recbole_residual.model.sasrec_residual import SASRecResidual
 from recbole_residual.run.folder import RunFolder
 from recbole_residual.run.session import Session
+from recbole_residual.trainer.trainer import ResidualTrainer
 from tests.conftest import SMALL
 
 ROOT = Path(__file__).parents[2]
@@ -111,11 +117,26 @@ def test_weights_of_other_data_are_refused(finished: dict[str, Any], tmp_path: P
         Session.open(other)
 
 
+def test_nothing_of_a_run_stays_in_memory(monkeypatch) -> None:
+    made = []
+    # pytest keeps what is logged, the model among it
+    monkeypatch.setattr(logging.root.manager, "disable", logging.CRITICAL)
+    for kind in (SASRecResidual, ResidualTrainer, SequenceDataset):
+
+        def noted(self, *args, init=kind.__init__, **kwargs):
+            made.append(weakref.ref(self))
+            init(self, *args, **kwargs)
+
+        monkeypatch.setattr(kind, "__init__", noted)
+    run("SASRecResidual", "ml-100k", config_dict={**SMALL, "epochs": 1})
+    gc.collect()
+    assert len(made) >= 3
+    assert not [one() for one in made if one() is not None]
+
+
 def test_an_interrupt_leaves_what_resumes_to_the_same_numbers(tmp_path: Path, monkeypatch) -> None:
     setup = {**SMALL, "epochs": 5}
     whole = run("SASRecResidual", "ml-100k", config_dict=setup)
-    from recbole_residual.trainer.trainer import ResidualTrainer
-
     train_epoch = ResidualTrainer._train_epoch
 
     def interrupted(self, train_data, epoch_idx, *args, **kwargs):

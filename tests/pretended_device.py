@@ -81,11 +81,16 @@ def can_pretend() -> bool:
     return hasattr(torch._C, "_set_only_lift_cpu_tensors")
 
 
+class NoFloat64Error(TypeError):
+    """An Apple GPU would refuse this."""
+
+
 class Waits(Counter):
     """How often the host waited, by operation; where, in :attr:`places`."""
 
-    def __init__(self) -> None:
+    def __init__(self, float64: bool = True) -> None:
         super().__init__()
+        self.float64 = float64
         self.places: Counter = Counter()
 
     def note(self, operation: str) -> None:
@@ -186,6 +191,8 @@ def _computed(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     def put(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
+        if value.dtype == torch.float64 and not _counting().float64:
+            raise NoFloat64Error(f"{name}: a tensor of {NAME} would be float64")
         return known[id(value)] if id(value) in known else _OnDevice(value)
 
     return tree_map(put, made)
@@ -216,8 +223,12 @@ _registered = False
 
 
 @contextmanager
-def pretended() -> Iterator[Waits]:
-    """Inside, there is a device ``pretend``; gives what it counts."""
+def pretended(float64: bool = True) -> Iterator[Waits]:
+    """Inside, there is a device ``pretend``; gives what it counts.
+
+    Args:
+        float64: whether the device has it, unlike Apple's GPUs.
+    """
     global _registered
     if not _registered:
         from torch.utils.backend_registration import _setup_privateuseone_for_python_backend
@@ -225,7 +236,7 @@ def pretended() -> Iterator[Waits]:
         _setup_privateuseone_for_python_backend(NAME, backend_module=_Module)
         _registered = True
     torch._C._set_only_lift_cpu_tensors(True)
-    _current.append(Waits())
+    _current.append(Waits(float64))
     try:
         with _Mode():
             yield _current[-1]

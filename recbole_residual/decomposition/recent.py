@@ -8,6 +8,7 @@ import torch
 from recbole_residual.decomposition.masks import recent_positions
 from recbole_residual.decomposition.result import Decomposition
 from recbole_residual.errors import ModelError
+from recbole_residual.model.architecture.precision import widened
 
 RECENT = 15
 """Number of positions in the heatmaps of the papers."""
@@ -54,9 +55,9 @@ class RecentMap:
         self._add(
             decomposition.layers,
             decomposition.last_position,
-            valid.sum(dim=0).double(),
-            (contributions[where] * valid).double().sum(dim=1),
-            (attention[where] * valid).double().sum(dim=1),
+            widened(valid.sum(dim=0)),
+            widened(contributions[where] * valid).sum(dim=1),
+            widened(attention[where] * valid).sum(dim=1),
         )
 
     def merge(self, other: RecentMap) -> None:

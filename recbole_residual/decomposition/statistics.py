@@ -9,6 +9,7 @@ import torch
 
 from recbole_residual.decomposition.masks import positions_from_end
 from recbole_residual.errors import ModelError
+from recbole_residual.model.architecture.precision import widened
 
 POSITION_GROUPS = ("all", "last", "last-1", "last-2")
 """Every valid position, and the last three of them counted from the end."""
@@ -154,7 +155,7 @@ class RatioStatistics:
         for moments in by_layer[1:]:
             count, mean, square = _combine((count, mean, square), moments)
         if not count:
-            mean = square = count.double() * float("nan")
+            mean = square = widened(count) * float("nan")
         return {
             "mean": mean.item(),
             "median": _median(self._histogram[where].sum(dim=0)),
@@ -168,9 +169,9 @@ Moments = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 def _moments(ratios: torch.Tensor) -> tuple[torch.Tensor, ...]:
     """Count, mean, sum of squared deviations and histogram of [layer, stage, N]."""
-    values = ratios.double()
+    values = widened(ratios)
     shape = values.shape[:-1]
-    count = torch.full(shape, values.shape[-1], dtype=torch.float64, device=values.device)
+    count = torch.full(shape, values.shape[-1], dtype=values.dtype, device=values.device)
     if not values.shape[-1]:
         zero = torch.zeros_like(count)
         return count, zero, zero, count.new_zeros((*shape, _N_BINS), dtype=torch.int64)
@@ -203,4 +204,4 @@ def _median(histogram: torch.Tensor) -> float:
         return float("nan")
     middle = torch.tensor([(total - 1) // 2, total // 2], device=histogram.device)
     bins = torch.searchsorted(histogram.cumsum(0), middle, right=True)
-    return float(bins.double().mean() * BIN_WIDTH)
+    return float(widened(bins).mean() * BIN_WIDTH)

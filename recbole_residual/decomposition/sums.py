@@ -8,6 +8,7 @@ import torch
 
 from recbole_residual.decomposition.masks import positions_from_end
 from recbole_residual.model.architecture.positions import last_valid_position
+from recbole_residual.model.architecture.precision import widened
 
 
 def all_and_last(mask: torch.Tensor) -> torch.Tensor:
@@ -24,7 +25,7 @@ def all_and_last(mask: torch.Tensor) -> torch.Tensor:
         [[1.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
     """
     last = torch.zeros_like(mask).scatter_(1, last_valid_position(mask).unsqueeze(1), 1)
-    return torch.stack([mask, last & mask], dim=-1).double()
+    return widened(torch.stack([mask, last & mask], dim=-1))
 
 
 def counted_from_end(mask: torch.Tensor, offsets: Sequence[int]) -> torch.Tensor:
@@ -38,7 +39,7 @@ def counted_from_end(mask: torch.Tensor, offsets: Sequence[int]) -> torch.Tensor
         torch.Tensor: 1 where a position is in the group, float64, [B, L, len(offsets)].
     """
     from_end = positions_from_end(mask)
-    return torch.stack([mask & (from_end == offset) for offset in offsets], dim=-1).double()
+    return widened(torch.stack([mask & (from_end == offset) for offset in offsets], dim=-1))
 
 
 def ratio_sums(ratios: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
@@ -56,7 +57,7 @@ def ratio_sums(ratios: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
         >>> ratio_sums(torch.tensor([[0.0, 0.5, 0.0]]), all_and_last(mask)).tolist()
         [0.5, 0.5]
     """
-    return ratios.double().flatten(-2) @ groups.flatten(0, 1)
+    return widened(ratios).flatten(-2) @ groups.flatten(0, 1)
 
 
 def row_sums(ratios: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
@@ -67,4 +68,4 @@ def row_sums(ratios: torch.Tensor, groups: torch.Tensor) -> torch.Tensor:
         >>> row_sums(torch.tensor([[0.0, 0.5, 0.0]]), all_and_last(mask)).tolist()
         [[0.5, 0.5]]
     """
-    return torch.matmul(ratios.double().unsqueeze(-2), groups).squeeze(-2)
+    return torch.matmul(widened(ratios).unsqueeze(-2), groups).squeeze(-2)

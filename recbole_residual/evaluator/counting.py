@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from recbole_residual.evaluator.phases import Phases
+from recbole_residual.model.architecture.precision import widest_float
 
 _ROWS, _ITEMS = 256, 2048
 """Block of scores that a CPU keeps in its cache."""
@@ -312,7 +313,9 @@ class Ranker:
         self, states: torch.Tensor, thresholds: torch.Tensor, left_out: LeftOut | None
     ) -> torch.Tensor:
         """How many of the items score above each threshold, [N, M]."""
-        counts = torch.zeros(thresholds.shape, dtype=torch.float64, device=states.device)
+        counts = torch.zeros(
+            thresholds.shape, dtype=widest_float(states.device), device=states.device
+        )
         if self._higher.shape[0] == 0:
             # Written as float32, the comparison sums many times faster than as bool, and it counts
             # exactly up to 2**24 items.

@@ -12,6 +12,7 @@ from recbole.data.interaction import Interaction
 
 from recbole_residual.decomposition import Decomposition, observe
 from recbole_residual.model.architecture.positions import last_valid_position
+from recbole_residual.model.architecture.precision import widened
 from recbole_residual.model.architecture.window import (
     InputWatch,
     ModelInput,
@@ -48,7 +49,7 @@ class SequenceRatios:
             ratios: [n_layers, n_stages, R, L].
             mask: valid positions, [R, L].
         """
-        over_layers = ratios.double().mean(dim=0) * mask  # [n_stages, R, L]
+        over_layers = widened(ratios).mean(dim=0) * mask  # [n_stages, R, L]
         n_positions = mask.sum(dim=1)
         last = last_valid_position(mask).view(1, -1, 1).expand(len(over_layers), -1, 1)
         return cls(

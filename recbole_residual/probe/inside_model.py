@@ -22,6 +22,7 @@ from recbole_residual.decomposition.statistics import POSITION_GROUPS
 from recbole_residual.decomposition.sums import counted_from_end
 from recbole_residual.errors import NoAttentionError
 from recbole_residual.evaluator.ranks import rank_of, refuse_nan
+from recbole_residual.model.architecture.precision import widened
 from recbole_residual.model.architecture.window import ends_in_mask, watching_input
 from recbole_residual.probe.engine.evaluation import in_eval_mode
 from recbole_residual.probe.engine.one_by_one import MASK_NOTE
@@ -147,7 +148,7 @@ def internals(source: Source, data: Any = None, *, show_progress: bool = False) 
 def _groups(mask: torch.Tensor) -> torch.Tensor:
     """Those of :data:`~recbole_residual.decomposition.statistics.POSITION_GROUPS`, [B, L, 4]."""
     last = counted_from_end(mask, range(len(POSITION_GROUPS) - 1))
-    return torch.cat([mask.unsqueeze(-1).double(), last], dim=-1)
+    return torch.cat([widened(mask.unsqueeze(-1)), last], dim=-1)
 
 
 def _intervals(frame: pd.DataFrame, by_row: RowRatios) -> Intervals | None:

@@ -151,7 +151,7 @@ def _weights(model: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def _flat(tensors: Sequence[torch.Tensor]) -> np.ndarray:
-    return torch.cat([tensor.detach().double().flatten().cpu() for tensor in tensors]).numpy()
+    return torch.cat([tensor.detach().flatten().cpu().double() for tensor in tensors]).numpy()
 
 
 @torch.enable_grad()

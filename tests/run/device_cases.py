@@ -10,11 +10,18 @@ import torch
 
 from recbole_residual.config.probe_names import PROBES
 from recbole_residual.config.residual_config import ResidualConfig
+from recbole_residual.model.architecture import precision
 from recbole_residual.probe.all_probes import run_probes
 from recbole_residual.run.session import Session, build_session
 from recbole_residual.trainer.trainer import get_trainer
 from tests.conftest import SMALL
-from tests.pretended_device import MixedDevicesError, Waits, can_pretend, pretended
+from tests.pretended_device import (
+    MixedDevicesError,
+    NoFloat64Error,
+    Waits,
+    can_pretend,
+    pretended,
+)
 
 pytestmark = pytest.mark.skipif(not can_pretend(), reason="this torch has no devices in Python")
 
@@ -106,6 +113,26 @@ def test_training_evaluation_and_resuming(
         assert many["step"] <= few["step"] <= STEP_WAITS
     assert many["evaluation"] <= few["evaluation"] + 12
     assert many["evaluation"] <= EVALUATION_WAITS
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["SASRecResidual", *(pytest.param(model, marks=pytest.mark.slow) for model in MODELS[1:])],
+)
+def test_nothing_needs_float64(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str) -> None:
+    monkeypatch.setattr(precision, "WITHOUT_FLOAT64", {"pretend"})
+    session, _ = opened(tmp_path, model, USERS[0])
+    with pretended(float64=False):
+        with pytest.raises(NoFloat64Error):
+            torch.zeros(1, dtype=torch.float64, device="pretend")
+        trainer = on_device(session)
+        trainer._train_data = session.train_data
+        trainer._train_epoch(session.train_data, 0)
+        trainer._save_resume_state(0)
+        trainer.resume_checkpoint(trainer.resume_file)
+        trainer.evaluate(session.test_data, load_best_model=False)
+        for probe in PROBES:
+            run_probes(session.model, session.valid_data, session.test_data, tmp_path, [probe])
 
 
 @pytest.mark.parametrize(

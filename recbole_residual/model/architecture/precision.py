@@ -1,4 +1,5 @@
-"""Weights in half precision, which RecBole's attention models cannot run with."""
+"""What a model or a device cannot compute in: half precision with RecBole's attention, float64 on
+Apple's GPUs."""
 
 from __future__ import annotations
 
@@ -10,6 +11,35 @@ from recbole_residual.errors import ModelError
 from recbole_residual.model.architecture.blocks import has_attention
 
 _HALF = (torch.float16, torch.bfloat16)
+WITHOUT_FLOAT64 = {"mps"}
+"""Types of devices that have no float64."""
+
+
+def widest_float(device: torch.device) -> torch.dtype:
+    """float64 where the device has it, else float32: what sums are kept in.
+
+    Example:
+        >>> widest_float(torch.device("cpu")), widest_float(torch.device("mps"))
+        (torch.float64, torch.float32)
+    """
+    return torch.float32 if device.type in WITHOUT_FLOAT64 else torch.float64
+
+
+def widened(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers in the widest float of their device.
+
+    Example:
+        >>> widened(torch.tensor([True, False])).tolist()
+        [1.0, 0.0]
+    """
+    return tensor.to(widest_float(tensor.device))
+
+
+def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """A tensor on another device, float64 in the widest float that it has."""
+    if tensor.dtype == torch.float64:
+        return tensor.to(device, widest_float(device))
+    return tensor.to(device)
 
 
 def refuse_half_precision(model: Any) -> None:

@@ -12,6 +12,7 @@ from recbole.data.interaction import Interaction, cat_interactions
 from tqdm import tqdm
 
 from recbole_residual.evaluator.ranks import nan_rows, rank_of, refuse_rows
+from recbole_residual.model.architecture.precision import moved, widened
 from recbole_residual.probe.engine.attributions import Attributions
 from recbole_residual.probe.engine.rows import iterate_rows
 from recbole_residual.probe.engine.variant_scores import VariantScores
@@ -196,7 +197,9 @@ class AblationRun:
             n_forwards += self._n_recent
         if attributions is not None:
             explained = items[:, self._column]
-            orders = self._explain(attributions, interaction, explained, recent, noise.to(device))
+            orders = self._explain(
+                attributions, interaction, explained, recent, moved(noise, device)
+            )
             n_forwards += attributions.n_forwards
             for name, values in orders.items():
                 self._curves(name, values, scorer, recent, explained, scale)
@@ -211,7 +214,7 @@ class AblationRun:
         for rows, scores in scorer.catalogue(unchanged(recent)):
             refuse_rows(nan_rows(scores[:, 0]))
             top[rows] = scores[:, 0].argmax(dim=1)
-            scale.append(scores[:, 0, 1:].double().std(dim=1))
+            scale.append(widened(scores[:, 0, 1:]).std(dim=1))
         return torch.stack([target, last, top], dim=1), torch.cat(scale)
 
     def _score(self, scorer: VariantScores, variants: Variants, items: torch.Tensor) -> _Scored:
@@ -230,7 +233,7 @@ class AblationRun:
     ) -> None:
         def kept(values: torch.Tensor) -> np.ndarray:
             mask = taken_out if values.dim() == 2 else taken_out.unsqueeze(2)
-            return values.double().masked_fill(~mask, float("nan")).cpu().numpy()
+            return widened(values).masked_fill(~mask, float("nan")).cpu().numpy()
 
         fall = before.scores - after.scores
         for table, values in (
@@ -253,10 +256,10 @@ class AblationRun:
         offset = torch.arange(self._n_recent, device=recent.items.device)
         no_item = offset >= recent.lengths.unsqueeze(1)
         values = attributions.of(interaction, explained)
-        values["recency"] = -offset.double().expand(len(explained), -1)
+        values["recency"] = -widened(offset).expand(len(explained), -1)
         values["random"] = noise
         values = {
-            name: found.double().masked_fill(no_item, float("nan"))
+            name: widened(found).masked_fill(no_item, float("nan"))
             for name, found in values.items()
         }
         for name, found in values.items():
@@ -274,6 +277,6 @@ class AblationRun:
     ) -> None:
         order = values.nan_to_num(nan=-torch.inf).argsort(dim=1, descending=True, stable=True)
         for table, insert in ((self.found.deletion, False), (self.found.insertion, True)):
-            scores = scorer.of_item(replaced_in_order(recent, order, insert), explained).double()
+            scores = widened(scorer.of_item(replaced_in_order(recent, order, insert), explained))
             change = scores - scores[:, :1] if insert else scores[:, :1] - scores
             table.setdefault(name, []).append((change / scale.unsqueeze(1)).cpu().numpy())

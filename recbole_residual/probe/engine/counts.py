@@ -9,6 +9,7 @@ import torch
 
 from recbole_residual.evaluator.gains import rank_gains
 from recbole_residual.evaluator.recovery_rate import OFFSETS
+from recbole_residual.model.architecture.precision import moved
 
 RANKED = ("target", "last", "last_but_one", "listed")
 """What is ranked in every sequence, in this order: three items, by the number of higher scores, and
@@ -63,7 +64,7 @@ class Counts:
 
     def _to(self, device: torch.device) -> None:
         for name in ("_ranks", "_base", "_recovered", "_ratios", "_positions"):
-            setattr(self, name, getattr(self, name).to(device))
+            setattr(self, name, moved(getattr(self, name), device))
 
     def add_ratios(
         self, layers: Sequence[str], sums: torch.Tensor, n_positions: torch.Tensor

@@ -24,6 +24,7 @@ from recbole_residual.decomposition.sasrec_layer import (
 from recbole_residual.decomposition.stages import mixing_ratio
 from recbole_residual.decomposition.sums import all_and_last, ratio_sums, row_sums
 from recbole_residual.model.architecture.functions import layer_norm
+from recbole_residual.model.architecture.precision import widened
 from recbole_residual.model.architecture.stream import weighted
 from recbole_residual.probe.engine.setting_tree import AttentionNode, LayerNode, SettingTree
 
@@ -209,9 +210,9 @@ def _kept_norms(
             norms.append((torch.linalg.vector_norm(kept, dim=1), gained_norm(kept, layer.norm)))
         return norms
     # Squares of the norms are quadratic in alpha; in float64 nothing is lost where they cancel.
-    plain = _Quadratic(own.double(), x.double())
-    gain = layer.norm.weight.double()
-    gained = _Quadratic(gain * _centred(own.double()), gain * _centred(x.double()))
+    plain = _Quadratic(widened(own), widened(x))
+    gain = widened(layer.norm.weight)
+    gained = _Quadratic(gain * _centred(widened(own)), gain * _centred(widened(x)))
     return [(plain.norm(c.alpha).to(x), gained.norm(c.alpha).to(x)) for c in children]
 
 
@@ -249,7 +250,7 @@ class _FeedForwardInput:
         if not shared:
             return
         u, v = _centred(branch), _centred(x)
-        self._variance = _Quadratic(u.double(), v.double())
+        self._variance = _Quadratic(widened(u), widened(v))
         norm = layer.norm
         self._u, self._v = u.mul_(norm.weight), v.mul_(norm.weight)
         weight = layer.dense_1.weight.t()

@@ -26,7 +26,7 @@ run() {
     echo
     echo "\$ python $*"
     begin=$SECONDS
-    timeout "$limit" "$python" "$@" || { echo "failed, or took more than $limit s: $*"; failed=1; }
+    timeout "$limit" "$python" "$@" || { echo "failed or out of time: $*"; failed=1; }
     echo "seconds_of_the_command: $((SECONDS - begin))"
 }
 run benchmarks/training.py --quick

@@ -15,7 +15,8 @@ def test_value(record: RunRecord, key: str) -> float | None:
     return record.result.get("test_result_unrounded", {}).get(key)
 
 
-def _of_test(record: RunRecord, key: str) -> Measured | None:
+def of_test(record: RunRecord, key: str) -> Measured | None:
+    """A metric of the test data with its interval; None if the run does not have it."""
     value = test_value(record, key)
     if value is None:
         return None
@@ -81,8 +82,8 @@ def _uniform_minus_learned(record: RunRecord, runs: Runs) -> Measured | None:
 
 
 MEASURES: dict[str, Callable[[RunRecord, Runs], Measured | None]] = {
-    "mixing_attn": lambda record, runs: _of_test(record, "mixingratio_attn"),
-    "mixing_res": lambda record, runs: _of_test(record, "mixingratio_res"),
+    "mixing_attn": lambda record, runs: of_test(record, "mixingratio_attn"),
+    "mixing_res": lambda record, runs: of_test(record, "mixingratio_res"),
     "ln_minus_res": lambda record, runs: _difference(
         test_value(record, "mixingratio_ln"), test_value(record, "mixingratio_res")
     ),

@@ -20,6 +20,7 @@ from recbole_residual.report.figures import (
     fonts,
     heatmaps,
     hrli_against_accuracy,
+    influence_bars,
     outcome_against_epsilon,
     position_bars,
     ratios_by_stage,
@@ -181,6 +182,22 @@ def test_bars_of_one_run_are_the_tables(whole_run: Path) -> None:
         for stage in ("attn", "res", "ln")
     ]
     np.testing.assert_allclose([bar.get_height() for bar in axes.patches], expected)
+
+
+def test_modules_of_two_encoders_are_told_apart() -> None:
+    modules = ["item_encoder.attention", "feature_encoder.attention", "norm"]
+    shares = {"last_item_share": [0.5, 0.3, 0.2], "accuracy_share": [0.1, 0.2, 0.7]}
+    table = pd.DataFrame({"layer": ["1", "1", ""], "module": modules, **shares})
+    (axes,) = influence_bars({"a": table}).get_axes()
+    named = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert named == [f"layer 1, {modules[0]}", f"layer 1, {modules[1]}", "norm"]
+    assert [bar.get_height() for bar in axes.patches] == [0.5, 0.3, 0.2, 0.1, 0.2, 0.7]
+    other = table.iloc[[2, 0]].assign(module=["norm", "encoder.attention"])
+    (axes,) = influence_bars({"a": table, "b": other}).get_axes()
+    np.testing.assert_array_equal(
+        [bar.get_height() for bar in axes.patches],
+        [0.5, 0.3, 0.2, np.nan, np.nan, np.nan, 0.2, 0.5],
+    )
 
 
 def test_a_dollar_is_a_dollar() -> None:

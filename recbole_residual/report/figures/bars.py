@@ -133,25 +133,21 @@ def influence_bars(modules: Series) -> Figure:
     Args:
         modules: the table ``influence_modules`` of the probe ``influence``.
     """
-    shares: dict[str, pd.Series] = {}
-    for label, table in modules.items():
-        last = table["module"].str.rpartition(".")[2]
-        layer = table["layer"].map(lambda layer: f"layer {layer}, " if layer else "")
-        named = table.set_index(layer + last)
-        if len(modules) > 1:
-            shares[label] = named["last_item_share"]
-        else:
-            shares = {"on the last item": named["last_item_share"]}
-            shares["on the target"] = named["accuracy_share"]
-    frame = pd.DataFrame(shares)
-    names = list(dict.fromkeys(name for share in shares.values() for name in share.index))
+    tables = {label: table.set_index(_places(table)) for label, table in modules.items()}
+    names = list(dict.fromkeys(name for table in tables.values() for name in table.index))
+    shares = {label: table["last_item_share"] for label, table in tables.items()}
+    if len(tables) == 1:
+        (table,) = tables.values()
+        shares = {
+            "on the last item": table["last_item_share"],
+            "on the target": table["accuracy_share"],
+        }
     margins = Margins(bottom=0.25 + 0.042 * max(map(len, names)))
     with figure_with(width=5.4, height=2.4 + margins.bottom, margins=margins, texts=modules) as (
         figure,
         (axes,),
     ):
-        frame = frame.reindex(names)
-        _grouped_bars(axes, {str(label): list(frame[label]) for label in frame})
+        _grouped_bars(axes, {label: list(share.reindex(names)) for label, share in shares.items()})
         axes.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
         axes.set_ylabel("share of the influence")
         axes.set_ylim(bottom=0)
@@ -240,6 +236,13 @@ def _grouped_bars(
             reach = high > low  # a bar without spread needs no whisker
             axes.vlines(places[reach], low[reach], high[reach], color="#333333", linewidth=0.9)
     axes.grid(visible=False, axis="x")
+
+
+def _places(table: pd.DataFrame) -> pd.Series:
+    """Names of layers and modules, without the encoder's where a model has only one."""
+    layer = table["layer"].map(lambda layer: f"layer {layer}, " if layer else "")
+    short = layer + table["module"].str.rpartition(".")[2]
+    return layer + table["module"] if short.duplicated().any() else short
 
 
 def _width(text: str) -> int:

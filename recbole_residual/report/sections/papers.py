@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from recbole_residual.report.intervals import HIGH, LOW
-from recbole_residual.report.measures import MEASURES, test_value
+from recbole_residual.report.measured import Measured
+from recbole_residual.report.measures import MEASURES, of_test
 from recbole_residual.report.papers import plain_model, reference, verdict
 from recbole_residual.report.record import RunRecord
 from recbole_residual.report.runs import Runs
@@ -104,15 +104,14 @@ def _accuracies(record: RunRecord) -> list[dict[str, Any]]:
                     "paper filters seen items": "yes" if filtered else "no",
                     "ours filters seen items": "yes" if config.get("filter_seen") else "no",
                     "paper NDCG@10": published["ndcg"],
-                    **_ours(record, "our NDCG@10", "ndcg@10"),
+                    **_ours(record, "ndcg@10").columns("our NDCG@10"),
                     "paper HR@10": published.get("hit"),
-                    **_ours(record, "our HR@10", "hit@10"),
+                    **_ours(record, "hit@10").columns("our HR@10"),
                 }
             )
     return rows
 
 
-def _ours(record: RunRecord, name: str, key: str) -> dict[str, float | None]:
-    """A metric of the test data and the ends of its interval."""
-    low, high = record.intervals.get("test", {}).get(key, (nan, nan))
-    return {name: test_value(record, key), name + LOW: low, name + HIGH: high}
+def _ours(record: RunRecord, key: str) -> Measured:
+    """A metric of the test data; NaN if the run does not have it."""
+    return of_test(record, key) or Measured(nan)
